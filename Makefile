@@ -50,7 +50,7 @@ bench: ## Measure against plain Caddy, side by side, and what limits cost
 	go test ./internal/policies -run '^$$' -bench 'Policies|Keys' -timeout 30m
 
 .PHONY: bench-plugin
-bench-plugin: ## Measure limits beside those of the plugin caddy-ratelimit
+bench-plugin: ## Measure limits against those of the plugin caddy-ratelimit
 	go tool -modfile=tools/go.mod xcaddy build v2.11.9 --with github.com/mholt/caddy-ratelimit --output bin/limiter-caddy
 	go run ./bench -cases 2KB -rest 0s -proxies plain,rate_limit,no-policy,policies-1 -limiter bin/limiter-caddy
 

@@ -270,7 +270,7 @@ func configsTable(t *testing.T) string {
 	for _, def := range []string{"strategy", "condition", "sticky", "cb_config", "retry", "cache"} {
 		table("`"+def+"`:", schema.Defs[def].Properties, schema.Defs[def].Required)
 	}
-	out.WriteString("Settings of providers stand beside these, such as `\"aws_region\": \"us-east-1\"`.\n")
+	out.WriteString("Settings of providers stand next to these, such as `\"aws_region\": \"us-east-1\"`.\n")
 	return out.String()
 }
 

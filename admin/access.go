@@ -64,7 +64,7 @@ func (c *call) accessOf(i *credentials.Integration) (*IntegrationWorkspaces, err
 	out := &IntegrationWorkspaces{Global: c.globalAccess(i), Workspaces: []IntegrationWorkspace{}}
 	for _, w := range c.api.Directory.Workspaces() {
 		_, named := i.Access[w.ID]
-		if enabled := i.EnabledIn(w.ID); c.sees(w.ID) && (enabled || named) {
+		if enabled := i.EnabledIn(w.ID); c.maySee(w.ID) && (enabled || named) {
 			limits := c.limitsOf(policies.IntegrationIn(w.ID, i.ID))
 			out.Workspaces = append(out.Workspaces, IntegrationWorkspace{
 				ID: w.ID, Slug: w.Slug, Name: w.Name, Enabled: enabled, UsageLimits: limits.listed(), RateLimits: limits.rates, LastResetAt: limits.lastResetAt,
@@ -134,9 +134,9 @@ func (c *call) updateAccess(i *credentials.Integration, in *updateAccess) (*empt
 			return nil, err
 		}
 		create := flag(!i.NoDefault)
-		for _, said := range []*flag{in.CreateDefaultProvider, one.CreateDefaultProvider} {
-			if said != nil {
-				create = *said
+		for _, given := range []*flag{in.CreateDefaultProvider, one.CreateDefaultProvider} {
+			if given != nil {
+				create = *given
 			}
 		}
 		if !bool(one.Enabled && create) || before.EnabledIn(w.ID) && one.CreateDefaultProvider == nil {

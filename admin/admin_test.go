@@ -88,9 +88,9 @@ func newAPI(t testing.TB) *api {
 // unfed is a store whose commits are not reported to other processes.
 type unfed struct{ storage.Store }
 
-// beside returns a second control plane with the same store, like one in another
+// second returns a second control plane with the same store, like one in another
 // process that does not receive the changes written from now on.
-func (a *api) beside() *api {
+func (a *api) second() *api {
 	a.t.Helper()
 	other := &api{t: a.t}
 	other.open(unfed{a.store})

@@ -93,8 +93,8 @@ type APIKeyFields struct {
 	AlertEmails    []string                 `json:"alert_emails,omitempty" maxItems:"50" format:"email"`
 	ExpiresAt      Optional[time.Time]      `json:"expires_at,omitempty"`
 	RotationPolicy Optional[rotationPolicy] `json:"rotation_policy,omitempty"`
-	Type           string                   `json:"type,omitempty" doc:"Sent by one client beside the path; ignored."`
-	SubType        string                   `json:"sub-type,omitempty" doc:"Sent by one client beside the path; ignored."`
+	Type           string                   `json:"type,omitempty" doc:"Sent by one client in addition to the path; ignored."`
+	SubType        string                   `json:"sub-type,omitempty" doc:"Sent by one client in addition to the path; ignored."`
 
 	may bool // whether the permissions of the key are changed
 }
@@ -116,7 +116,7 @@ type createAPIKey struct {
 
 type updateAPIKey struct {
 	APIKeyFields
-	ID         string   `json:"id,omitempty" doc:"Sent by one client beside the path; ignored."`
+	ID         string   `json:"id,omitempty" doc:"Sent by one client in addition to the path; ignored."`
 	Name       *string  `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Scopes     []string `json:"scopes,omitempty" minItems:"1" maxItems:"500"`
 	ResetUsage bool     `json:"reset_usage,omitempty"`
@@ -305,7 +305,7 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	if k.ExpiresAt, err = expiry(in.ExpiresAt, k.ExpiresAt, c.api.Now()); err != nil {
 		return err
 	}
-	if err := c.obeyUserKeys(k, in); err != nil {
+	if err := c.applyUserKeySettings(k, in); err != nil {
 		return err
 	}
 	return c.bounded(k, in)

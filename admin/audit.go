@@ -106,13 +106,13 @@ func (r *resource[Row]) edited(c *call, row *Row, before, after map[string]any) 
 	return edit{before, after}
 }
 
-// also has a change tell of another edit, for which the row that it is about has no members.
+// also has a change report another edit, for which the row that it is about has no members.
 func (c *call) also(e edit) { c.others = append(c.others, e) }
 
-// auditComparison is what the audit trail tells of an edit: of members that follow from what was done, nothing.
+// auditComparison is what the audit trail shows of an edit: of members that follow from what was done, nothing.
 var auditComparison = audit.Comparison{Ignored: []string{"object", "last_updated_at", "last_used_at", "updated_at"}, Max: audit.MaxChanges}
 
-// changed records what an edit, and those beside it, have changed.
+// changed records what an edit, and those with it, have changed.
 func (c *call) changed(e edit) {
 	c.record.Changes = nil
 	for _, e := range append([]edit{e}, c.others...) {

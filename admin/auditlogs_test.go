@@ -185,7 +185,7 @@ func TestUnknownCallersAreCountedAndLeaveNoRow(t *testing.T) {
 	}
 }
 
-// Each resource that has a view tells its changes, so that no resource is forgotten.
+// Each resource that has a view shows its changes, so that no resource is forgotten.
 func TestEveryCreatedObjectTellsItsMembers(t *testing.T) {
 	a := newAPI(t)
 	for path, body := range map[string]string{

@@ -45,7 +45,7 @@ func leftOut(route string) bool {
 	return testing.Short() && h.Sum32()%5 != 0
 }
 
-// wrongValues are put in the place of each value of a body, in turn. The last is as long as names may
+// wrongValues replace each value of a body, in turn. The last is as long as names may
 // be in characters, and longer in bytes.
 var wrongValues = []string{`null`, `true`, `7`, `-1.5`, `1e400`, `9223372036854775808`, `"text"`, `""`, `"\u0000"`, `[]`, `{}`, `[[[]]]`, `[{"nope":[null]}]`, `{"nope":{"nope":1}}`, `"` + strings.Repeat("💩", 255) + `"`}
 

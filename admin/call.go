@@ -397,9 +397,9 @@ func (c *call) workspace(named string) (*directory.Workspace, error) {
 	return w, nil
 }
 
-// sees reports whether the caller may see the resources of a workspace. Those of a deleted
+// maySee reports whether the caller may see the resources of a workspace. Those of a deleted
 // one are as if they were gone, too.
-func (c *call) sees(workspace string) bool {
+func (c *call) maySee(workspace string) bool {
 	if c.caller.WorkspaceID != "" {
 		return c.caller.WorkspaceID == workspace
 	}

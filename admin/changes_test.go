@@ -167,7 +167,7 @@ func (spent) TokenLimits() *policies.TokenLimits { return nil }
 
 func (spent) Demand() estimate.Demand { return estimate.Demand{} }
 
-// Each route that changes something that is stored tells in the audit trail what it was before and is
+// Each route that changes something that is stored records in the audit trail what it was before and is
 // after. The routes are those of the OpenAPI document, so that one without a body here fails.
 func TestEveryWriteTellsWhatItChanged(t *testing.T) {
 	a := newAPI(t)

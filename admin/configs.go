@@ -87,7 +87,7 @@ type updateConfig struct {
 	Slug         string      `json:"slug,omitempty" maxLength:"255" doc:"That of the path, which some clients repeat."`
 	Name         *string     `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Config       *configText `json:"config,omitempty"`
-	VersionID    string      `json:"version_id,omitempty" maxLength:"255" doc:"Rolls back: the text of this version, by its id or number, becomes the newest one. Not beside config."`
+	VersionID    string      `json:"version_id,omitempty" maxLength:"255" doc:"Rolls back: the text of this version, by its id or number, becomes the newest one. Not allowed with config."`
 	IsDefault    *flag       `json:"isDefault,omitempty"`
 	Status       string      `json:"status,omitempty" enum:"active,archived"`
 	AllowMissing flag        `json:"allow_missing,omitempty" doc:"Whether what the config names need not exist yet."`

@@ -219,7 +219,7 @@ func TestConfigsNamePrompts(t *testing.T) {
 		}
 	}
 	out := a.do("POST", path, saving(`{"prompt_id":"`+own+`","strategy":{"mode":"single"},"targets":[{"provider":"@local"}]}`))
-	if out.status != 400 || !strings.Contains(out.body, "prompt_id: not allowed beside targets") {
+	if out.status != 400 || !strings.Contains(out.body, "prompt_id: not allowed with targets") {
 		t.Errorf("%d %s", out.status, out.body)
 	}
 	slug := a.ok("POST", path, saving(`{"strategy":{"mode":"single"},"targets":[{"prompt_id":"`+own+`@1"}]}`)).get("slug").Str

@@ -18,7 +18,7 @@ type configuration struct {
 	modes    map[string]mode // for a field that selects how to authenticate
 }
 
-// A mode is a way to log in, by the value of its field: what it needs beside; off: it is not
+// A mode is a way to log in, by the value of its field: what else it needs; off: it is not
 // supported yet.
 type mode map[string]login
 

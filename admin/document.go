@@ -95,7 +95,7 @@ func describePrompts(document *huma.OpenAPI) {
 	} {
 		document.AddOperation(&huma.Operation{
 			OperationID: "POST-v1-prompts-prompt_id-" + o.action, Method: http.MethodPost, Path: "/v1/prompts/{prompt_id}/" + o.action,
-			Summary: o.summary, Description: "Needs the scope " + o.scope + ". Parameters of the call stand beside the variables, and take precedence over those of the prompt.", Tags: []string{"prompts"},
+			Summary: o.summary, Description: "Needs the scope " + o.scope + ". Parameters of the call stand next to the variables, and take precedence over those of the prompt.", Tags: []string{"prompts"},
 			Parameters:  []*huma.Param{{Name: "prompt_id", In: "path", Required: true, Description: "Its slug or id; slug@version for a version or a label.", Schema: text}},
 			RequestBody: &huma.RequestBody{Required: true, Content: content(variables, map[string]any{"variables": map[string]any{"name": "Ada"}})},
 			Responses:   map[string]*huma.Response{"200": {Description: "OK", Content: o.answer}, "default": refused},

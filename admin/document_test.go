@@ -45,7 +45,7 @@ func TestExamplesOfBodiesAreThoseOfTheTests(t *testing.T) {
 				t.Errorf("%s: %s: %s", name, body, fault)
 			}
 			if got := operation.Get("requestBody.content.application/json.example"); os.Getenv("UPDATE_EXAMPLES") == "" && !sameJSON(got.Raw, string(examples[name])) {
-				t.Errorf("%s has the example %s, want %s; write it anew with UPDATE_EXAMPLES=1", name, got.Raw, examples[name])
+				t.Errorf("%s has the example %s, want %s; update it with UPDATE_EXAMPLES=1", name, got.Raw, examples[name])
 			}
 		}
 	}

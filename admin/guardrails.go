@@ -65,7 +65,7 @@ type createGuardrail struct {
 type updateGuardrail struct {
 	GuardrailFields
 	Name      *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	VersionID string  `json:"version_id,omitempty" maxLength:"255" doc:"Rolls back: what this version says, by its id or number, becomes the newest one. Not beside checks or actions."`
+	VersionID string  `json:"version_id,omitempty" maxLength:"255" doc:"Rolls back: what this version says, by its id or number, becomes the newest one. Not allowed with checks or actions."`
 }
 
 // savedGuardrail is the response to a write.

@@ -63,7 +63,7 @@ func showIntegration(c *call, i *credentials.Integration) Integration {
 		Adjustments: i.Adjustments,
 	}
 	for _, w := range c.api.Directory.Workspaces() {
-		if i.EnabledIn(w.ID) && c.sees(w.ID) {
+		if i.EnabledIn(w.ID) && c.maySee(w.ID) {
 			out.WorkspaceCount++
 		}
 	}

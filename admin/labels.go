@@ -82,7 +82,7 @@ func (a *API) labels() {
 				return false
 			}
 		}
-		return (l.Universal() || c.sees(l.WorkspaceID)) && contains(f.Search, l.Name)
+		return (l.Universal() || c.maySee(l.WorkspaceID)) && contains(f.Search, l.Name)
 	}, showLabel)
 	get(a, all, showLabel)
 	update(a, all, func(c *call, l *prompts.Label, in *updateLabel) error {
@@ -97,7 +97,7 @@ func (a *API) labels() {
 // label returns a label that the caller may see, including those of every workspace.
 func (c *call) label(id string) (*prompts.Label, error) {
 	l, ok := c.api.Prompts.Label(id)
-	return found(l, ok && (l.Universal() || c.sees(l.WorkspaceID)))
+	return found(l, ok && (l.Universal() || c.maySee(l.WorkspaceID)))
 }
 
 func (c *call) mayChangeLabel(l *prompts.Label, action string) error {

@@ -120,7 +120,7 @@ func (f *LogFilter) filter(c *call) (*reqlog.Filter, error) {
 func (c *call) logsOf(named string) []string {
 	seen := []string{}
 	for _, w := range c.api.Directory.Workspaces() {
-		if !c.sees(w.ID) || named != "" && named != w.ID {
+		if !c.maySee(w.ID) || named != "" && named != w.ID {
 			continue
 		}
 		if _, metadata := c.api.Directory.AdminsSee(w); metadata || c.caller.WorkspaceID != "" {
@@ -133,7 +133,7 @@ func (c *call) logsOf(named string) []string {
 // seesBodies reports whether the caller may also see the bodies of a record.
 func (c *call) seesBodies(r *reqlog.Record) bool {
 	w, ok := c.api.Directory.Workspace(r.WorkspaceID)
-	if !ok || !c.sees(w.ID) {
+	if !ok || !c.maySee(w.ID) {
 		return false
 	}
 	if c.caller.WorkspaceID == "" {
@@ -169,7 +169,7 @@ func (c *call) hasSetting(members, managers string) bool {
 // LogList is a page of the request log, newest first.
 type LogList struct {
 	Object     string       `json:"object" enum:"list"`
-	Total      int          `json:"total" doc:"Records that match, from the cursor on. With filters beside workspace and time, and while has_more is true, at least so many."`
+	Total      int          `json:"total" doc:"Records that match, from the cursor on. With filters besides workspace and time, and while has_more is true, at least so many."`
 	Data       []LogMetrics `json:"data"`
 	HasMore    bool         `json:"has_more"`
 	NextCursor *string      `json:"next_cursor" doc:"Where the list goes on. One request searches a bounded part of the log: the page may end early."`

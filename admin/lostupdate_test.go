@@ -90,10 +90,10 @@ func TestAChangeIsMadeToWhatIsStored(t *testing.T) {
 				}
 				item = collection + "/" + a.ok("POST", c.path, c.body).get(c.id).Str
 			}
-			b := a.beside()
+			b := a.second()
 			a.ok("PUT", item, c.first)
 			b.ok("PUT", item, c.second)
-			got := a.beside().ok("GET", item, "").body
+			got := a.second().ok("GET", item, "").body
 			for _, member := range strings.SplitAfter(c.want, ",") {
 				if !strings.Contains(got, strings.TrimSuffix(member, ",")) {
 					t.Errorf("%s is not in %s", member, got)
@@ -108,7 +108,7 @@ func TestAChangeIsMadeToWhatIsStored(t *testing.T) {
 					t.Errorf("%s after the other deleted it: %d %s", method, out.status, out.body)
 				}
 			}
-			if out := a.beside().do("GET", item, ""); out.status != 404 {
+			if out := a.second().do("GET", item, ""); out.status != 404 {
 				t.Errorf("it is there again: %d %s", out.status, out.body)
 			}
 		})
@@ -118,11 +118,11 @@ func TestAChangeIsMadeToWhatIsStored(t *testing.T) {
 // Other rows that a change depends on are read from the store, too.
 func TestAChangeSeesOtherRowsAsTheyAreStored(t *testing.T) {
 	a := newAPI(t)
-	b := a.beside()
+	b := a.second()
 	const config = `{"name":"c","isDefault":true,"config":{"retry":{"attempts":1}}}`
 	first := a.ok("POST", "/v1/configs", config).get("slug").Str
 	b.ok("POST", "/v1/configs", config)
-	if n := strings.Count(a.beside().ok("GET", "/v1/configs", "").body, `"is_default":1`); n != 1 {
+	if n := strings.Count(a.second().ok("GET", "/v1/configs", "").body, `"is_default":1`); n != 1 {
 		t.Errorf("the workspace has %d default configs", n)
 	}
 
@@ -143,7 +143,7 @@ func TestConcurrentChangesOfTwoControlPlanesAreAllKept(t *testing.T) {
 	path := "/v1/configs/" + a.ok("POST", "/v1/configs", `{"name":"c","config":{"retry":{"attempts":1}}}`).get("slug").Str
 	const each = 10
 	var group sync.WaitGroup
-	for _, plane := range []*api{a, a.beside()} {
+	for _, plane := range []*api{a, a.second()} {
 		group.Go(func() {
 			for range each {
 				if out := plane.do("PUT", path, `{"config":{"retry":{"attempts":2}}}`); out.status != 200 {
@@ -153,7 +153,7 @@ func TestConcurrentChangesOfTwoControlPlanesAreAllKept(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if got := a.beside().ok("GET", path+"/versions", "").get("total").Int(); got != 1+2*each {
+	if got := a.second().ok("GET", path+"/versions", "").get("total").Int(); got != 1+2*each {
 		t.Errorf("%d versions, want %d", got, 1+2*each)
 	}
 	updates := 0

@@ -95,7 +95,7 @@ func (c *call) putModelAlias(a *routing.Alias, in *ModelAliasFields) error {
 	}
 	switch {
 	case in.Model != "" && in.Config != "":
-		return invalid("config", "not allowed beside model: an alias stands for one of them")
+		return invalid("config", "not allowed with model: an alias stands for one of them")
 	case in.Model != "":
 		slug, _, err := credentials.ParseModel(in.Model)
 		if err != nil {

@@ -178,7 +178,7 @@ func (c *call) updatePartial(p *prompts.Prompt, in *updatePartial) (*updatedPart
 	if in.String != nil {
 		content = &prompts.Content{String: *in.String, Description: deref(description), CreatedBy: c.caller.KeyID}
 	} else if description != nil {
-		return nil, invalid("string", "required beside version_description, which is about a new version")
+		return nil, invalid("string", "required with version_description, which is about a new version")
 	}
 	if err := c.applyPartial(p, content, in.CollectionID); err != nil {
 		return nil, err

@@ -139,10 +139,10 @@ func (c *call) conditions(in []condition, workspace string) ([]policies.Conditio
 			switch given.Key {
 			case policies.KeyWorkspace:
 				w, ok := c.api.Directory.Workspace(values[k])
-				exists = ok && c.sees(w.ID)
+				exists = ok && c.maySee(w.ID)
 			case policies.KeyAPIKey:
 				of, ok := c.api.Keyring.APIKey(values[k])
-				exists = ok && c.sees(of.WorkspaceID) || values[k] == credentials.OwnerKeyID
+				exists = ok && c.maySee(of.WorkspaceID) || values[k] == credentials.OwnerKeyID
 			case policies.KeyVirtualKey:
 				exists = len(c.virtualKeysOf(workspace, values[k])) > 0
 			case policies.KeyProvider:
@@ -193,7 +193,7 @@ func counts(p *policies.Policy) string {
 	return p.WorkspaceID
 }
 
-// logReset tells the operator that usage could not be reset.
+// logReset logs that usage could not be reset.
 func (a *API) logReset(policy string, err error) {
 	a.Logger.Error("resetting the usage of a policy", zap.String("policy", policy), zap.Error(err))
 }

@@ -101,7 +101,7 @@ type users struct {
 
 // add adds something of a workspace.
 func (u *users) add(c *call, workspace, format string, args ...any) {
-	if c.sees(workspace) {
+	if c.maySee(workspace) {
 		u.named = append(u.named, fmt.Sprintf(format, args...))
 	} else {
 		u.hidden++

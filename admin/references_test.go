@@ -25,7 +25,7 @@ func TestAConfigIsCheckedAgainstWhatExists(t *testing.T) {
 		},
 		"a provider of the file as a virtual key": {`{"virtual_key":"local"}`, []string{"virtual_key"}},
 		"a built-in provider with @":              {`{"provider":"@openai"}`, []string{"provider"}},
-		"another fault beside it":                 {`{"virtual_key":"nope","retry":{"attempts":9}}`, []string{"virtual_key", "retry.attempts"}},
+		"another fault with it":                   {`{"virtual_key":"nope","retry":{"attempts":9}}`, []string{"virtual_key", "retry.attempts"}},
 		"names of models that providers have":     {`{"virtual_key":"mine","override_params":{"model":"@nope/gpt"}}`, nil},
 		"a model of Workers AI":                   {`{"override_params":{"model":"@cf/meta/llama"}}`, nil},
 	} {

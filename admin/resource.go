@@ -26,7 +26,7 @@ type resource[Row any] struct {
 	noun  string        // for example config
 	// The path of the resource whose routes show the rows, if it is another one; see shownBy.
 	shownAs string
-	// details returns what the audit trail tells of a row besides what its routes show. It may be nil.
+	// details returns what the audit trail shows of a row withs what its routes show. It may be nil.
 	details view[Row]
 
 	scope  string                       // for example configs, for the scope configs.read
@@ -44,19 +44,19 @@ type resource[Row any] struct {
 	shared func(c *call, workspace string, row *Row, action string) bool
 }
 
-// sees reports whether the caller sees a row; only limits a list to a workspace unless it is
+// maySee reports whether the caller may see a row; only limits a list to a workspace unless it is
 // empty.
-func (r *resource[Row]) sees(c *call, only string, row *Row, action string) bool {
+func (r *resource[Row]) maySee(c *call, only string, row *Row, action string) bool {
 	if r.workspace == nil {
 		return true
 	}
-	if w := r.workspace(row); c.sees(w) && (only == "" || w == only) {
+	if w := r.workspace(row); c.maySee(w) && (only == "" || w == only) {
 		return true
 	}
 	return r.shared != nil && r.shared(c, only, row, action)
 }
 
-// visible returns sees for many rows: most follow one of the same workspace, which is not looked up
+// visible returns maySee for many rows: most follow one of the same workspace, which is not looked up
 // again.
 func (r *resource[Row]) visible(c *call, only, action string) func(*Row) bool {
 	var last string
@@ -66,7 +66,7 @@ func (r *resource[Row]) visible(c *call, only, action string) func(*Row) bool {
 			return true
 		}
 		if w := r.workspace(row); !known || w != last {
-			known, last, seen = true, w, c.sees(w) && (only == "" || w == only)
+			known, last, seen = true, w, c.maySee(w) && (only == "" || w == only)
 		}
 		return seen || r.shared != nil && r.shared(c, only, row, action)
 	}
@@ -119,7 +119,7 @@ func (r *resource[Row]) listed(c *call, only string, filter any) (rows []*Row, o
 	if f, ok := filter.(interface{ foreign() bool }); workspace == "" || r.rowsOf == nil || ok && f.foreign() {
 		return r.rows(c), false
 	}
-	return r.rowsOf(c, workspace), c.sees(workspace)
+	return r.rowsOf(c, workspace), c.maySee(workspace)
 }
 
 // get adds GET path/{param}.
@@ -272,7 +272,7 @@ func (r *resource[Row]) one(c *call, in *item, action string) (*Row, error) {
 	}
 	row, err := r.find(c, in.key)
 	switch {
-	case errors.Is(err, storage.ErrNotFound), err == nil && !r.sees(c, "", row, action):
+	case errors.Is(err, storage.ErrNotFound), err == nil && !r.maySee(c, "", row, action):
 		return nil, notFound(strings.ToUpper(r.noun[:1])+r.noun[1:], in.key)
 	case err != nil:
 		return nil, err

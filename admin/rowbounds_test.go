@@ -59,7 +59,7 @@ func TestTwoControlPlanesKeepToTheBoundsOfRows(t *testing.T) {
 	} {
 		t.Run(c.resource, func(t *testing.T) {
 			a := newAPI(t)
-			planes := []*api{a, a.beside()}
+			planes := []*api{a, a.second()}
 			w := a.ok("GET", "/v1/admin/workspaces", "").get("data.0.id").Str
 			const atOnce = 500
 			for first := 0; first < c.limit-1; first += atOnce {
@@ -108,7 +108,7 @@ func TestTwoControlPlanesKeepToTheBoundsOfRows(t *testing.T) {
 // archived them.
 func TestTwoControlPlanesKeepToTheBoundOfArchivedPolicies(t *testing.T) {
 	a := newAPI(t)
-	b := a.beside()
+	b := a.second()
 	w := a.ok("GET", "/v1/admin/workspaces", "").get("data.0.id").Str
 	archive := func(plane *api, id string) {
 		t.Helper()
@@ -126,7 +126,7 @@ func TestTwoControlPlanesKeepToTheBoundOfArchivedPolicies(t *testing.T) {
 	archive(a, "y")
 	archive(b, "z")
 	archived := 0
-	for _, p := range a.beside().s.RateLimits.All() {
+	for _, p := range a.second().s.RateLimits.All() {
 		if p.Archived {
 			archived++
 		}

@@ -261,7 +261,7 @@ func (c *call) applySecretReference(r *credentials.SecretReference, in *SecretRe
 	}
 	switch {
 	case r.AllWorkspaces && in.AllowedWorkspaces != nil:
-		return invalid("allow_all_workspaces", "expected false beside allowed_workspaces")
+		return invalid("allow_all_workspaces", "expected false with allowed_workspaces")
 	case r.AllWorkspaces:
 		r.Workspaces = nil
 	case len(r.Workspaces) == 0:

@@ -35,7 +35,7 @@ func (c *call) showSharing(p *prompts.Prompt) SharingFields {
 	out.AccessLevel, out.SharedAt, out.SharedBy, out.SharedFrom = "workspaces", &at, text(s.SharedBy), text(s.VersionID)
 	if s.AllWorkspaces {
 		out.AccessLevel, out.AllWorkspaces, out.ShareOrganisation = "organisation", 1, &p.OrganisationID
-	} else if c.sees(p.WorkspaceID) {
+	} else if c.maySee(p.WorkspaceID) {
 		out.SharedWith = s.Workspaces
 	}
 	return out
@@ -112,7 +112,7 @@ func (c *call) share(p *prompts.Prompt, in *sharePrompt) (*empty, error) {
 	case p.Archived:
 		return nil, invalid("status", "it is archived")
 	case s.AllWorkspaces && len(in.Workspaces) > 0:
-		return nil, invalid("workspaces", "expected access_level workspaces beside it")
+		return nil, invalid("workspaces", "expected access_level workspaces with it")
 	case !s.AllWorkspaces && len(in.Workspaces) == 0:
 		return nil, invalid("workspaces", "expected at least one")
 	case !s.AllWorkspaces && c.caller.WorkspaceID != "":

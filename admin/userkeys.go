@@ -128,9 +128,9 @@ func (c *call) ofUser(workspace, user string) error {
 	return unknownReference("user_id", "the workspace has no member %q", credentials.Clip(user))
 }
 
-// obeyUserKeys makes a user key, which was changed by a request, obey the settings of its
-// workspace.
-func (c *call) obeyUserKeys(k *credentials.APIKey, in *APIKeyFields) error {
+// applyUserKeySettings applies the settings of the workspace to a user key that a request created or
+// changed.
+func (c *call) applyUserKeySettings(k *credentials.APIKey, in *APIKeyFields) error {
 	w, ok := c.api.Directory.Workspace(k.WorkspaceID)
 	if !ok || k.Kind != credentials.WorkspaceUser {
 		return nil

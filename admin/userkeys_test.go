@@ -29,16 +29,16 @@ func TestAUserKeyIsOfAMember(t *testing.T) {
 		return `{"name":"k","workspace_id":"red","scopes":["configs.list"],"user_id":"` + user + `"}`
 	}
 	for _, who := range []string{ownerKey, asBob, service} {
-		said := make(map[string]bool)
+		answers := make(map[string]bool)
 		for _, user := range []string{eve, "0191e7a3-0000-7000-8000-000000000000"} {
 			out := a.as(who, "POST", userKeys, body(user))
 			if out.status != 404 || out.get("data.errorCode").Str != "AB02" {
 				t.Errorf("%d %s", out.status, out.body)
 			}
-			said[strings.ReplaceAll(out.body, user, "")] = true
+			answers[strings.ReplaceAll(out.body, user, "")] = true
 		}
-		if len(said) != 1 {
-			t.Errorf("a user of another workspace is told from one that there is not: %v", said)
+		if len(answers) != 1 {
+			t.Errorf("a user of another workspace is told from one that there is not: %v", answers)
 		}
 		for _, user := range []string{bob, admin} {
 			if out := a.as(who, "POST", userKeys, body(user)); out.status != 200 {

@@ -39,7 +39,7 @@ func (c *call) workspacesOf(user string) []string {
 	if c.memberships == nil {
 		c.memberships = make(map[string][]string)
 		for _, m := range c.api.Directory.Members() {
-			if c.sees(m.WorkspaceID) {
+			if c.maySee(m.WorkspaceID) {
 				c.memberships[m.UserID] = append(c.memberships[m.UserID], m.WorkspaceID)
 			}
 		}

@@ -49,7 +49,7 @@ func tokens(t testing.TB, d *directory.Directory, now func() time.Time) credenti
 	})
 }
 
-// jwt returns a JWT with claims beside those that it must have.
+// jwt returns a JWT with claims besides those that it must have.
 func (a *api) jwt(claims map[string]any) string {
 	a.t.Helper()
 	all := map[string]any{"iss": "tests", "aud": "gw", "exp": time.Unix(0, a.now.Load()).Add(1000 * time.Hour).Unix()}
@@ -155,7 +155,7 @@ func TestTheLastOwnerStays(t *testing.T) {
 		a.refuses(who, "PUT", "/v1/admin/users/"+first, `{"role":"admin"}`, 409, "last owner")
 		a.refuses(who, "DELETE", "/v1/admin/users/"+first, "", 409, "last owner")
 	}
-	b := a.beside() // which does not see what follows
+	b := a.second() // which does not see what follows
 	if out := a.as("user:"+first, "PUT", "/v1/admin/users/"+second, `{"role":"owner"}`); out.status != 200 {
 		t.Fatal(out.body)
 	}

@@ -173,7 +173,7 @@ func TestARemovalThatWasInterruptedGoesOn(t *testing.T) {
 	if n := len(a.s.Configs.Of(blue, 10)); n != 3 || len(a.s.Directory.Removals()) != 1 {
 		t.Fatalf("%d configs are left", n)
 	}
-	b := a.beside()
+	b := a.second()
 	b.removed()
 	if n := len(b.s.Configs.Of(blue, 10)); n != 0 {
 		t.Errorf("%d configs are left", n)

@@ -41,7 +41,7 @@ type Workspace struct {
 
 type workspaceSettings struct {
 	UserKeySettings
-	BlockInlineConfig bool `json:"block_inline_config" doc:"The workspace's own; the organisation's holds beside it."`
+	BlockInlineConfig bool `json:"block_inline_config" doc:"The workspace's own; the organisation's applies as well."`
 	DebugLog          int  `json:"debug_log" enum:"0,1" doc:"Whether the request log may keep bodies of the workspace's calls, where it keeps any."`
 }
 
@@ -85,7 +85,7 @@ type createWorkspace struct {
 type updateWorkspace struct {
 	WorkspaceFields
 	Name        *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	WorkspaceID string  `json:"workspace_id,omitempty" doc:"Sent by one client beside the path; ignored."`
+	WorkspaceID string  `json:"workspace_id,omitempty" doc:"Sent by one client in addition to the path; ignored."`
 	ResetUsage  bool    `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
 }
 

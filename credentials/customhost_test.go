@@ -135,7 +135,7 @@ func TestHostGuardRefuses(t *testing.T) {
 					t.Errorf("%s: %q passed the guard that trusts %s as %v, %v", why, host, name, u, err)
 				}
 				if err != nil && (u != nil || refused.Why == "") {
-					t.Errorf("%q: got a URL beside the refusal, or no reason", host)
+					t.Errorf("%q: got a URL with the refusal, or no reason", host)
 				}
 			}
 		}

@@ -133,6 +133,6 @@ type opened struct {
 	account string // see [Route.Account]
 	alone   bool
 
-	mappings []SecretMapping // what fetched has beside
+	mappings []SecretMapping // what else was fetched
 	fetched  atomic.Pointer[fetched]
 }

@@ -73,7 +73,7 @@ func (r *Rotation) Begin(now time.Time) error {
 	}
 	at := midnight(*r.NextAt)
 	if !at.After(now) {
-		return &RotationError{"next_rotation_at", "expected a time in the future, of which the beginning of the day in UTC counts"}
+		return &RotationError{"next_rotation_at", "expected a time in the future; it counts as the beginning of that day in UTC"}
 	}
 	r.NextAt = &at
 	return nil
@@ -93,9 +93,9 @@ func (r *Rotation) Cadence() int {
 	return r.Days
 }
 
-// Oblige makes a key be rotated every so many days, beginning now, but no later than it is already. It
-// returns false if it was so.
-func (k *APIKey) Oblige(days int, now time.Time) (bool, error) {
+// RotateEvery sets the days between rotations of a key, counted from now; a rotation that is due earlier
+// stays. It reports whether it changed the key.
+func (k *APIKey) RotateEvery(days int, now time.Time) (bool, error) {
 	if k.Rotation.Cadence() == days && k.Rotation.NextAt != nil {
 		return false, nil
 	}

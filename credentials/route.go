@@ -142,7 +142,7 @@ func (r *Router) builtIn(s Selection, model string) (*Route, *Error) {
 	}
 	if _, settled, _ := r.BuiltIn(s.Provider); s.Bearer.Empty() && s.CustomHost == "" && !settled {
 		return nil, newError(NoProvider, "authorization",
-			"Provider %s needs a credential: send it as Authorization: Bearer beside x-gw-api-key, or name a saved provider", s.Provider)
+			"Provider %s needs a credential: send it as Authorization: Bearer along with x-gw-api-key, or name a saved provider", s.Provider)
 	}
 	return &Route{
 		Provider: s.Provider, Dialect: s.Provider, BaseURL: base, Key: s.Bearer, Model: model, Inline: true, CustomHost: s.CustomHost != "",

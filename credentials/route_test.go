@@ -108,7 +108,7 @@ func TestRouteTakesEveryCombinationOfCredentials(t *testing.T) {
 	}{
 		{"a virtual key", Selection{VirtualKey: "mine", Model: "gpt"}, mine},
 		{"a virtual key by its id", Selection{VirtualKey: "vk-1"}, mine},
-		{"a virtual key beside a bearer, which is dropped", Selection{VirtualKey: "mine", Bearer: bearer}, mine},
+		{"a virtual key with a bearer, which is dropped", Selection{VirtualKey: "mine", Bearer: bearer}, mine},
 		{"a virtual key with its owner's host", Selection{VirtualKey: "hosted"}, "groq (hosted) stored-secret-of-hosted https://models.example.com/v1 caller's-host"},
 		{"a virtual key with a host that the operator trusts", Selection{VirtualKey: "trusted"}, "ollama (trusted) stored-secret-of-trusted http://10.1.1.1:11434/v1 caller's-host"},
 		{"a virtual key before its expiry", Selection{VirtualKey: "old"}, "openai (old) stored-secret-of-old https://api.openai.com/v1"},
@@ -117,7 +117,7 @@ func TestRouteTakesEveryCombinationOfCredentials(t *testing.T) {
 		{"bearer, provider and custom host", Selection{Bearer: bearer, Provider: "openai", CustomHost: "https://x.example.com:8443/base/v2"}, "openai the-callers-own https://x.example.com:8443/base/v2 inline caller's-host"},
 		{"a provider without an address and a custom host", Selection{Bearer: bearer, Provider: "ollama", CustomHost: "http://10.1.1.1:11434/v1"}, "ollama the-callers-own http://10.1.1.1:11434/v1 inline caller's-host"},
 		{"a provider of the file", Selection{Provider: "echo", Model: "m"}, echo},
-		{"a provider of the file beside a bearer, which is dropped", Selection{Provider: "echo", Bearer: bearer}, echo},
+		{"a provider of the file with a bearer, which is dropped", Selection{Provider: "echo", Bearer: bearer}, echo},
 		{"a provider of the file with @", Selection{Provider: "@echo"}, echo},
 		{"a provider of the file that shadows a built-in one", Selection{Provider: "groq", Bearer: bearer}, "groq file-secret-of-groq http://127.0.0.1:9000/groq"},
 		{"a provider of the file with @ and more", Selection{Provider: "@echo/anything/else"}, echo},
@@ -128,7 +128,7 @@ func TestRouteTakesEveryCombinationOfCredentials(t *testing.T) {
 		{"@slug in the model, of the file", Selection{Model: "@echo/m"}, echo + " model=m"},
 		{"@slug in the model, whose name has slashes", Selection{Model: "@mine/a/b"}, mine + " model=a/b"},
 		{"@slug in the model, whose name has an @", Selection{Model: "@mine/@cf/meta/llama"}, mine + " model=@cf/meta/llama"},
-		{"@slug in the model beside a bearer, which is dropped", Selection{Model: "@mine/gpt", Bearer: bearer}, mine + " model=gpt"},
+		{"@slug in the model with a bearer, which is dropped", Selection{Model: "@mine/gpt", Bearer: bearer}, mine + " model=gpt"},
 		{"a slug of the file before the same of a virtual key", Selection{Provider: "@echo"}, echo},
 		{"a virtual key's header before a provider of the file", Selection{VirtualKey: "echo"}, "groq (echo) stored-secret-of-echo https://api.groq.com/v1"},
 
@@ -138,7 +138,7 @@ func TestRouteTakesEveryCombinationOfCredentials(t *testing.T) {
 		{"the virtual key's header before a provider's name", Selection{VirtualKey: "mine", Provider: "openai", Bearer: bearer}, mine},
 		{"a provider's name before @slug in the model", Selection{Model: "@mine/gpt", Provider: "openai", Bearer: bearer}, openai},
 		{"a virtual key without @", Selection{Provider: "mine", Model: "m"}, mine},
-		{"a virtual key without @ beside a bearer, which is dropped", Selection{Provider: "mine", Bearer: bearer}, mine},
+		{"a virtual key without @ with a bearer, which is dropped", Selection{Provider: "mine", Bearer: bearer}, mine},
 		{"the same slug without @", Selection{Provider: "mine", Model: "@mine/gpt"}, mine + " model=gpt"},
 
 		{"a virtual key as the model's prefix", Selection{Model: "mine/gpt"}, mine + " model=gpt"},
@@ -150,7 +150,7 @@ func TestRouteTakesEveryCombinationOfCredentials(t *testing.T) {
 		{"the header's own name as the model's prefix", Selection{Provider: "@mine", Model: "mine/gpt"}, mine},
 
 		{"an alias", Selection{Model: "fast"}, mine + " model=gpt/small"},
-		{"an alias beside a bearer, which is dropped", Selection{Model: "fast", Bearer: bearer}, mine + " model=gpt/small"},
+		{"an alias with a bearer, which is dropped", Selection{Model: "fast", Bearer: bearer}, mine + " model=gpt/small"},
 		{"an alias that looks like a provider's model", Selection{Model: "openai/fast", Bearer: bearer}, echo + " model=m"},
 		{"an alias where a header names a provider", Selection{Provider: "openai", Bearer: bearer, Model: "fast"}, openai},
 		{"an alias where a virtual key is named", Selection{VirtualKey: "mine", Model: "fast"}, mine},
@@ -162,7 +162,7 @@ func TestRouteTakesEveryCombinationOfCredentials(t *testing.T) {
 
 		{"a model of Workers AI", Selection{VirtualKey: "mine", Model: "@cf/meta/llama"}, mine},
 		{"a model of Hugging Face", Selection{Provider: "openai", Bearer: bearer, Model: "@hf/google/gemma"}, openai},
-		{"a model of Workers AI beside a virtual key of that slug", Selection{Provider: "@cf", Model: "@cf/meta/llama"}, "groq (cf) stored-secret-of-cf https://api.groq.com/v1"},
+		{"a model of Workers AI with a virtual key of that slug", Selection{Provider: "@cf", Model: "@cf/meta/llama"}, "groq (cf) stored-secret-of-cf https://api.groq.com/v1"},
 		{"a model with @ and no slash", Selection{Provider: "openai", Bearer: bearer, Model: "@mine"}, openai},
 		{"a model with slashes", Selection{Provider: "openai", Bearer: bearer, Model: "meta/llama"}, openai},
 		{"a model with @ further on", Selection{Provider: "openai", Bearer: bearer, Model: "llama@mine/x"}, openai},
@@ -232,18 +232,18 @@ func TestRouteRefuses(t *testing.T) {
 		{"a custom host that is not a URL", Selection{Bearer: bearer, Provider: "openai", CustomHost: "example.com"}, BadCustomHost, "x-gw-custom-host"},
 		{"a custom host of metadata", Selection{Bearer: bearer, Provider: "openai", CustomHost: "http://169.254.169.254"}, BadCustomHost, "x-gw-custom-host"},
 		{"a custom host of an unknown provider", Selection{Bearer: bearer, Provider: "nonsense", CustomHost: host}, UnknownProvider, "x-gw-provider"},
-		{"a custom host beside a virtual key", Selection{VirtualKey: "mine", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
-		{"a custom host beside a virtual key and a bearer", Selection{VirtualKey: "mine", Bearer: bearer, Provider: "openai", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
-		{"a trusted custom host beside a virtual key", Selection{VirtualKey: "mine", CustomHost: "http://10.1.1.1"}, StoredSecretElsewhere, "x-gw-custom-host"},
-		{"a custom host beside a virtual key that has one", Selection{VirtualKey: "hosted", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
-		{"a custom host beside @slug", Selection{Provider: "@mine", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
-		{"a custom host beside @slug in the model", Selection{Model: "@mine/gpt", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
-		{"a custom host beside a provider of the file", Selection{Provider: "echo", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
-		{"a custom host beside @ of the file", Selection{Provider: "@echo", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
-		{"a custom host beside a provider of the file that shadows", Selection{Provider: "groq", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
+		{"a custom host with a virtual key", Selection{VirtualKey: "mine", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
+		{"a custom host with a virtual key and a bearer", Selection{VirtualKey: "mine", Bearer: bearer, Provider: "openai", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
+		{"a trusted custom host with a virtual key", Selection{VirtualKey: "mine", CustomHost: "http://10.1.1.1"}, StoredSecretElsewhere, "x-gw-custom-host"},
+		{"a custom host with a virtual key that has one", Selection{VirtualKey: "hosted", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
+		{"a custom host with @slug", Selection{Provider: "@mine", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
+		{"a custom host with @slug in the model", Selection{Model: "@mine/gpt", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
+		{"a custom host with a provider of the file", Selection{Provider: "echo", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
+		{"a custom host with @ of the file", Selection{Provider: "@echo", CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
+		{"a custom host with a provider of the file that shadows", Selection{Provider: "groq", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
 		{"a provider without a bearer", Selection{Provider: "openai"}, NoProvider, "authorization"},
-		{"an unknown provider beside a virtual key", Selection{VirtualKey: "mine", Provider: "nonsense"}, UnknownProvider, "x-gw-provider"},
-		{"an unknown provider beside @slug in the model", Selection{Provider: "nonsense", Model: "@mine/gpt"}, UnknownProvider, "x-gw-provider"},
+		{"an unknown provider with a virtual key", Selection{VirtualKey: "mine", Provider: "nonsense"}, UnknownProvider, "x-gw-provider"},
+		{"an unknown provider with @slug in the model", Selection{Provider: "nonsense", Model: "@mine/gpt"}, UnknownProvider, "x-gw-provider"},
 		{"another workspace's virtual key without @", Selection{Provider: "theirs", Bearer: bearer}, UnknownProvider, "x-gw-provider"},
 		{"another workspace's virtual key as the model's prefix", Selection{Model: "theirs/gpt", Bearer: bearer}, NoProvider, "x-gw-provider"},
 		{"another workspace's provider of the file as the model's prefix", Selection{Model: "not-mine/gpt", Bearer: bearer}, NoProvider, "x-gw-provider"},
@@ -251,8 +251,8 @@ func TestRouteRefuses(t *testing.T) {
 		{"a prefix without a model", Selection{Model: "mine/", Bearer: bearer}, NoProvider, "x-gw-provider"},
 		{"an expired virtual key as the model's prefix", Selection{Model: "old/gpt"}, ExpiredVirtualKey, "model"},
 		{"a built-in provider as the model's prefix without a bearer", Selection{Model: "openai/gpt"}, NoProvider, "authorization"},
-		{"a custom host beside a prefix that is a virtual key", Selection{Model: "mine/gpt", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
-		{"a custom host beside an alias", Selection{Model: "fast", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
+		{"a custom host with a prefix that is a virtual key", Selection{Model: "mine/gpt", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
+		{"a custom host with an alias", Selection{Model: "fast", Bearer: bearer, CustomHost: host}, StoredSecretElsewhere, "x-gw-custom-host"},
 		{"an alias of another workspace's provider", Selection{Model: "stolen"}, UnknownVirtualKey, "model"},
 		{"an alias of an alias", Selection{Model: "faster"}, NoProvider, "x-gw-provider"},
 	} {
@@ -262,7 +262,7 @@ func TestRouteRefuses(t *testing.T) {
 				t.Fatalf("routed to %s", spell(route))
 			}
 			if route != nil {
-				t.Error("a route beside the refusal")
+				t.Error("a route with the refusal")
 			}
 			if refusal.Reason != c.reason || refusal.Field != c.field {
 				t.Errorf("got reason %d of %q, want %d of %q: %v", refusal.Reason, refusal.Field, c.reason, c.field, refusal)
@@ -285,14 +285,14 @@ func TestRouteSaysTheSameOfAnUnknownSlugAndOfAnotherWorkspaces(t *testing.T) {
 		"a provider with a bearer":           func(slug string) Selection { return Selection{Provider: slug, Bearer: NewSecret(own)} },
 		"a provider with a host":             func(slug string) Selection { return Selection{Provider: slug, CustomHost: "https://x.example.com/v1"} },
 		"a provider and its model":           func(slug string) Selection { return Selection{Provider: slug, Model: "@" + slug + "/m"} },
-		"a provider beside a virtual key":    func(slug string) Selection { return Selection{Provider: slug, VirtualKey: "mine"} },
+		"a provider with a virtual key":      func(slug string) Selection { return Selection{Provider: slug, VirtualKey: "mine"} },
 		"@slug":                              func(slug string) Selection { return Selection{Provider: "@" + slug} },
 		"@slug and a model":                  func(slug string) Selection { return Selection{Provider: "@" + slug + "/m"} },
 		"a virtual key":                      func(slug string) Selection { return Selection{VirtualKey: slug} },
 		"@slug in the model":                 func(slug string) Selection { return Selection{Model: "@" + slug + "/m"} },
 		"the model's prefix":                 func(slug string) Selection { return Selection{Model: slug + "/m"} },
 		"the model's prefix with a bearer":   func(slug string) Selection { return Selection{Model: slug + "/m", Bearer: NewSecret(own)} },
-		"a model beside a virtual key":       func(slug string) Selection { return Selection{VirtualKey: "mine", Model: "@" + slug + "/m"} },
+		"a model with a virtual key":         func(slug string) Selection { return Selection{VirtualKey: "mine", Model: "@" + slug + "/m"} },
 		"an alias":                           func(slug string) Selection { return Selection{Model: "to-" + slug} },
 		"a name that is almost the provider": func(slug string) Selection { return Selection{Provider: "@" + slug + "s"} },
 	}
@@ -339,7 +339,7 @@ func TestRouteSaysTheSameOfAnUnknownSlugAndOfAnotherWorkspaces(t *testing.T) {
 	delete(router.Providers, "openai")
 	for name, way := range ways {
 		if want := answer(way("openai"), "openai"); with[name] != want {
-			t.Errorf("%s: %q of a built-in one beside another workspace's, else %q", name, with[name], want)
+			t.Errorf("%s: %q of a built-in one with another workspace's, else %q", name, with[name], want)
 		}
 	}
 	for _, slug := range []string{"theirs", "not-mine", "absent"} {
@@ -377,17 +377,17 @@ func TestBlockInlineConfigNamesTheFirstViolation(t *testing.T) {
 	}{
 		{"an inline config", Selection{Config: inline}, InlineConfigBlocked, "x-gw-config"},
 		{"an inline config before all else", Selection{Config: inline, Provider: "openai", Bearer: bearer, CustomHost: host}, InlineConfigBlocked, "x-gw-config"},
-		{"an inline config beside a virtual key", Selection{Config: inline, VirtualKey: "mine"}, InlineConfigBlocked, "x-gw-config"},
+		{"an inline config with a virtual key", Selection{Config: inline, VirtualKey: "mine"}, InlineConfigBlocked, "x-gw-config"},
 		{"bearer and provider", Selection{Bearer: bearer, Provider: "openai"}, InlineProviderBlocked, "x-gw-provider"},
 		{"provider without a bearer", Selection{Provider: "openai"}, InlineProviderBlocked, "x-gw-provider"},
 		{"an unknown provider", Selection{Bearer: bearer, Provider: "nonsense"}, UnknownProvider, "x-gw-provider"},
 		{"a provider before a custom host", Selection{Bearer: bearer, Provider: "openai", CustomHost: host}, InlineProviderBlocked, "x-gw-provider"},
-		{"a custom host beside a virtual key", Selection{VirtualKey: "mine", CustomHost: host}, InlineHostBlocked, "x-gw-custom-host"},
-		{"a custom host beside a provider of the file", Selection{Provider: "echo", CustomHost: host}, InlineHostBlocked, "x-gw-custom-host"},
+		{"a custom host with a virtual key", Selection{VirtualKey: "mine", CustomHost: host}, InlineHostBlocked, "x-gw-custom-host"},
+		{"a custom host with a provider of the file", Selection{Provider: "echo", CustomHost: host}, InlineHostBlocked, "x-gw-custom-host"},
 		{"a custom host alone", Selection{Bearer: bearer, CustomHost: host}, InlineHostBlocked, "x-gw-custom-host"},
 		{"a virtual key", Selection{VirtualKey: "mine"}, 0, ""},
-		{"a virtual key beside a bearer", Selection{VirtualKey: "mine", Bearer: bearer}, 0, ""},
-		{"a virtual key beside a provider's name, which decides nothing", Selection{VirtualKey: "mine", Provider: "openai"}, 0, ""},
+		{"a virtual key with a bearer", Selection{VirtualKey: "mine", Bearer: bearer}, 0, ""},
+		{"a virtual key with a provider's name, which decides nothing", Selection{VirtualKey: "mine", Provider: "openai"}, 0, ""},
 		{"a virtual key with its owner's host", Selection{VirtualKey: "hosted"}, 0, ""},
 		{"@slug", Selection{Provider: "@mine"}, 0, ""},
 		{"@slug in the model", Selection{Model: "@mine/gpt"}, 0, ""},

@@ -148,7 +148,7 @@ describe('embeddings', () => {
   const models = { openai: 'text-embedding-3-small', google: 'gemini-embedding-001', cohere: 'embed-v4.0', mistral: 'mistral-embed', azure: 'text-embedding-3-small' };
   const input = ['first "text"', 'second text'];
   for (const [name, model] of Object.entries(models)) {
-    // The client asks for base64 where nobody says, and gives numbers.
+    // The client asks for base64 by default, and returns numbers.
     for (const encoding_format of [undefined, 'float', 'base64']) {
       test(`${name}, ${encoding_format ?? 'by default'}`, async () => {
         const answer = await openai(name).embeddings.create({ model, input, ...(encoding_format && { encoding_format }) });

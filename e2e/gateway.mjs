@@ -136,7 +136,7 @@ http://127.0.0.1:${this.ports.echo} {
     homes.delete(this.home);
   }
 
-  /** Runs a command of the binary beside the server, such as validate. */
+  /** Runs a command of the binary alongside the server, such as validate. */
   async run(...args) {
     let output = '';
     const child = this.#spawn(args, (text) => { output += text; });

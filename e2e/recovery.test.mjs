@@ -1,5 +1,5 @@
 // What survives: a process that is killed, a second one on the same store, a
-// validation beside the server, a reload under load.
+// validation alongside the server, a reload under load.
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, before, describe, test } from 'node:test';
@@ -159,7 +159,7 @@ describe('a process that is killed with SIGKILL', () => {
   });
 });
 
-describe('beside a running server', () => {
+describe('alongside a running server', () => {
   let gateway, key;
   before(async () => {
     gateway = await startGateway();

@@ -22,7 +22,7 @@ import (
 )
 
 // A hotPath is a gateway with everything on (keys, a rate limit, records, metrics, the access
-// log), beside a plain reverse proxy, in front of a model server. Neither the server nor the
+// log), next to a plain reverse proxy, in front of a model server. Neither the server nor the
 // client allocates, so that what a call allocates is the proxy's own.
 type hotPath struct {
 	conn    net.Conn

@@ -277,7 +277,7 @@ func TestFilesOfBedrockAreThoseOfItsFolder(t *testing.T) {
 			t.Errorf("a batch of %s: %d %s", id, got.Status, got.Body)
 		}
 	}
-	// What a caller says counts only beside its own credential.
+	// What a caller says counts only with its own credential.
 	up := b.upload(field("purpose", "user_data"), content("a", "x"))
 	got := b.ask("GET", "/v1/files/"+up.Get("id").Str, "", "x-gw-aws-s3-bucket: mine", "x-gw-aws-region: us-east-1", "x-gw-aws-batch-role-arn: arn:aws:iam::999999999999:role/mine")
 	if got.Status != 400 {

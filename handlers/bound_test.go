@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
 )
 
-// What a call says of an address counts beside the caller's own credential alone.
+// What a call says of an address counts with the caller's own credential alone.
 func TestASecretOfASavedConfigGoesToNoAddressOfACall(t *testing.T) {
 	l := newLab(t, "trusted_custom_hosts 127.0.0.1\n", "")
 	l.on("ok", respond(200, gatewaytest.Completion))
@@ -60,7 +60,7 @@ func TestASavedConfigsCredentialIsAStoredOne(t *testing.T) {
 		t.Fatalf("the config's host got %d calls", len(calls))
 	}
 	if v := calls[0].Header.Get("Openai-Organization"); v != "" {
-		t.Errorf("beside the config's credential went the call's Openai-Organization: %s", v)
+		t.Errorf("with the config's credential went the call's Openai-Organization: %s", v)
 	}
 }
 

@@ -83,7 +83,7 @@ func TestErrorsAndBrokenAnswersAreNotKept(t *testing.T) {
 		"not ended":                  respond(200, strings.Replace(gatewaytest.Completion, `"stop"`, `null`, 1)),
 		"at the model's length":      respond(200, strings.Replace(gatewaytest.Completion, `"stop"`, `"MAX_TOKENS"`, 1)),
 		"interrupted":                respond(200, strings.Replace(gatewaytest.Completion, `"stop"`, `"insufficient_system_resource"`, 1)),
-		"an error beside choices":    respond(200, strings.Replace(gatewaytest.Completion, `"usage"`, `"error":{"message":"x"},"usage"`, 1)),
+		"an error with choices":      respond(200, strings.Replace(gatewaytest.Completion, `"usage"`, `"error":{"message":"x"},"usage"`, 1)),
 		"filtered":                   respond(200, strings.Replace(gatewaytest.Completion, `"stop"`, `"content_filter"`, 1)),
 		"a stream without an end":    stream(role, hello, done),
 		"a malformed stream":         stream(role, "data: {\n\n", hello, stopped, done),

@@ -14,7 +14,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 const separator = "----------\n"
 

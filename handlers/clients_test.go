@@ -21,7 +21,7 @@ func TestAServiceKeyInXAPIKeyIsNeverForwarded(t *testing.T) {
 		"a forwarded header":         {"x-gw-provider: file", "x-gw-forward-headers: x-api-key"},
 		"a custom host":              {"x-gw-provider: openai", "x-gw-custom-host: " + up.URL + "/v1"},
 		"a custom host of Anthropic": {"x-gw-provider: anthropic", "x-gw-custom-host: " + up.URL + "/v1"},
-		"beside a credential":        {"x-gw-provider: openai", "x-gw-custom-host: " + up.URL + "/v1", "authorization: Bearer sk-of-the-caller"},
+		"with a credential":          {"x-gw-provider: openai", "x-gw-custom-host: " + up.URL + "/v1", "authorization: Bearer sk-of-the-caller"},
 	} {
 		for _, path := range []string{"/v1/chat/completions", "/v1/messages", "/v1/anything"} {
 			n := len(up.Calls())
@@ -32,7 +32,7 @@ func TestAServiceKeyInXAPIKeyIsNeverForwarded(t *testing.T) {
 						t.Errorf("%s, %s: the provider got %s: %s", name, path, header, values)
 					}
 				}
-				if name == "beside a credential" && call.Header.Get("Authorization") != "Bearer sk-of-the-caller" {
+				if name == "with a credential" && call.Header.Get("Authorization") != "Bearer sk-of-the-caller" {
 					t.Errorf("%s: the provider got %q", path, call.Header.Get("Authorization"))
 				}
 			}
@@ -128,11 +128,11 @@ logs {
 		"of the file":                {key, "fast", "one", "real/model", nil},
 		"of the workspace":           {red, "fast", "two", "of-red", nil},
 		"for a config":               {red, "openai/gpt", "two", "of-the-config", nil},
-		"beside a provider":          {red, "fast", "one", "fast", []string{"x-gw-provider: one"}},
+		"with a provider":            {red, "fast", "one", "fast", []string{"x-gw-provider: one"}},
 		"of the same slug":           {red, "@one/fast", "one", "fast", nil},
 		"in a config without target": {red, "fast", "two", "of-red", []string{"x-gw-config: " + bare}},
 		"set by a config":            {red, "m", "two", "of-red", []string{`x-gw-config: {"override_params":{"model":"fast"}}`}},
-		"beside a config's provider": {red, "fast", "one", "fast", []string{`x-gw-config: {"provider":"@one"}`}},
+		"with a config's provider":   {red, "fast", "one", "fast", []string{`x-gw-config: {"provider":"@one"}`}},
 		"a provider's prefix":        {red, "one/a/b", "one", "a/b", nil},
 	} {
 		a := ask(c.key, c.model, c.headers...)

@@ -22,7 +22,7 @@ func mustBeTimeout(t *testing.T, status int, body, message string) {
 	}
 }
 
-// stalled is a body of which the rest never comes.
+// stalled is a body whose rest never comes.
 func stalled(t *testing.T, begin string) io.Reader {
 	r, w := io.Pipe()
 	t.Cleanup(func() { w.Close() })

@@ -54,7 +54,7 @@ func TestThinkingNeedsStrictComplianceOff(t *testing.T) {
 		status             int
 		blocks             bool
 	}{
-		{"nobody says", "{" + host + "}", body, nil, 400, false},
+		{"not set", "{" + host + "}", body, nil, 400, false},
 		{"the header says off", "{" + host + "}", body, []string{off}, 200, true},
 		{"the config says off", "{" + host + `,"strict_open_ai_compliance":false}`, body, nil, 200, true},
 		{"the header comes first", "{" + host + `,"strict_open_ai_compliance":false}`, body, []string{"x-gw-strict-open-ai-compliance: true"}, 400, false},
@@ -133,7 +133,7 @@ func TestSettingsOfACallDoNotLeadAStoredCredentialElsewhere(t *testing.T) {
 	if call = l.bad.Last(t); a.Status != 200 || call.Path != "/openai/deployments/saved/chat/completions" {
 		t.Errorf("by a config: %d %s %s", a.Status, a.Body, call.Path)
 	}
-	// Beside the caller's own credential they count.
+	// Besides the caller's own credential they count.
 	a, _ = l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, cue+"ok", "x-gw-provider: azure-openai", "authorization: Bearer own", "x-gw-custom-host: "+l.bad.URL+"/openai",
 		"x-gw-azure-deployment-id: mine", "x-gw-azure-api-version: 2025-01-01")
 	if call = l.bad.Last(t); a.Status != 200 || call.Path != "/openai/deployments/mine/chat/completions" || call.Header.Get("Api-Key") != "own" {

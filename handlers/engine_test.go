@@ -245,7 +245,7 @@ func await(t *testing.T, c <-chan struct{}, or string) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal(or)
 	}
 }
@@ -448,7 +448,7 @@ func TestUploadsAreReplayedUpToALimit(t *testing.T) {
 	}
 }
 
-// An object that tells of its own failure is not a failure of the call that reads it.
+// An object that reports its own failure is not a failure of the call that reads it.
 func TestAnObjectThatFailedIsReadOnce(t *testing.T) {
 	l := newLab(t, "", "")
 	failedJob := `{"id":"x","object":"fine_tuning.job","status":"failed","error":{"code":"invalid_training_file","message":"m","param":"training_file"}}`

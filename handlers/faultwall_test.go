@@ -45,7 +45,7 @@ func TestTheFaultWall(t *testing.T) {
 			least, most = prompt+completion, prompt+completion
 		}
 		now := booked()
-		for deadline := time.Now().Add(patience); now-before < least && time.Now().Before(deadline); now = booked() {
+		for deadline := time.Now().Add(testTimeout); now-before < least && time.Now().Before(deadline); now = booked() {
 			time.Sleep(time.Millisecond) // the client may have its answer before the call has ended
 		}
 		if n := now - before; n < least || n > most {
@@ -263,7 +263,7 @@ func tokensSeen(body string) int64 {
 	return int64(text+3) / 4
 }
 
-// An answer may be empty where nobody said that it is JSON, or that there is one.
+// An answer may be empty if it is not declared to be JSON, or to exist.
 func TestAnEmptyAnswerIsAFailureWhereThereShouldBeJSON(t *testing.T) {
 	l := newLab(t, "", "")
 	for _, status := range []int{200, 202, 204} {

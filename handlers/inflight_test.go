@@ -173,8 +173,8 @@ func TestAnswersAreHeldInTheBudget(t *testing.T) {
 // So does what a stream that is translated has of an event that is not whole yet.
 func TestEventsThatAreNotWholeAreHeldInTheBudget(t *testing.T) {
 	begin, large := `data: {"type":"message_start","message":{"id":"m","content":[]}}`+"\n\n", `data: {"type":"`+strings.Repeat("x", 900_000)
-	said := `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"hi"}}` + "\n\n"
-	claude, silent := gatewaytest.NewUpstream(t, stream(begin+said, large)), gatewaytest.NewUpstream(t, stream(begin, large))
+	block := `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"hi"}}` + "\n\n"
+	claude, silent := gatewaytest.NewUpstream(t, stream(begin+block, large)), gatewaytest.NewUpstream(t, stream(begin, large))
 	l := newLab(t, "max_inflight_bytes 1MiB\n"+strings.ReplaceAll(claude.Provider("claude")+silent.Provider("silent"), "type openai", "type anthropic"), "")
 	const call = `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`
 	mustBeOverloaded(t, l.chat(call, `{"provider":"@silent"}`), "")

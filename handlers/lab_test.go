@@ -16,8 +16,8 @@ import (
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
 )
 
-// patience is how long a test waits for what should come soon.
-const patience = 2 * time.Minute
+// testTimeout is how long a test waits for what should come soon.
+const testTimeout = 2 * time.Minute
 
 // cue is the header by which a test tells the bad provider what to do: it is one of
 // those that go on to providers.
@@ -95,7 +95,7 @@ func (l *lab) save(config string) string {
 // ask makes a call with the lab's key; err is why its answer ended early.
 func (l *lab) ask(method, path, body string, headers ...string) (*gatewaytest.Answer, error) {
 	l.T.Helper()
-	ctx, cancel := context.WithTimeout(l.T.Context(), patience)
+	ctx, cancel := context.WithTimeout(l.T.Context(), testTimeout)
 	defer cancel()
 	res, err := l.Send(func() *http.Request {
 		return l.Request(method, path, body, append([]string{"x-gw-api-key: " + l.key}, headers...)...).WithContext(ctx)
@@ -216,7 +216,7 @@ func saying(body string) func(string) bool {
 	return exactly(strings.TrimSuffix(body, "}") + `,"provider":"bad"}`)
 }
 
-// mentions is an error of a provider's of which only the message is known.
+// mentions is an error of a provider with a known message only.
 func mentions(message string) func(string) bool {
 	return func(body string) bool {
 		return gjson.Get(body, "error.message").Str == message && gjson.Get(body, "provider").Str == "bad"

@@ -119,7 +119,7 @@ func logOf(g *gatewaytest.Gateway, a *gatewaytest.Answer) *gatewaytest.Answer {
 		g.T.Fatalf("no trace id: %d %s", a.Status, a.Body)
 	}
 	var list *gatewaytest.Answer
-	for deadline := time.Now().Add(patience); list == nil || list.Get("total").Int() == 0; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(testTimeout); list == nil || list.Get("total").Int() == 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			g.T.Fatalf("there is no record of trace %s", trace)
 		}

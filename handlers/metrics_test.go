@@ -56,7 +56,7 @@ func mustCount(t *testing.T, g *gatewaytest.Gateway, do func(), want map[string]
 		return strconv.FormatFloat(n-b, 'f', -1, 64)
 	}
 	do()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) {
 		wrong := ""
 		got := scrape(t, g)
 		for series, v := range want {
@@ -270,7 +270,7 @@ func TestCallersMakeNoSeries(t *testing.T) {
 	}
 }
 
-// Metrics tell by the policy's id what was used and what is left, and name no key.
+// Metrics show by the policy's id what was used and what is left, and name no key.
 func TestWhatIsUsedAndLeftOfAPolicyIsAMetric(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, answerWithUsage)
 	g := startScraped(t, up.Provider("file"))

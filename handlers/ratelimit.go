@@ -53,7 +53,7 @@ type limitingServices struct {
 
 // rateLimits are the policies that calls are counted by, see [policies.Limits].
 type rateLimits interface {
-	Admit(ctx context.Context, workspaceID string, call policies.Call, which policies.Scope, patience time.Duration) (*policies.Verdict, error)
+	Admit(ctx context.Context, workspaceID string, call policies.Call, which policies.Scope, maxWait time.Duration) (*policies.Verdict, error)
 	Settle(context.Context, *policies.Verdict, policies.Used) error
 	Release(*policies.Verdict)
 	Estimates() *estimate.Estimator
@@ -111,7 +111,7 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 		x = gw.calls.Begin(w, r, endpoint)
 		defer x.Close()
 	}
-	l := &limiter{policies: gw.policies, logger: h.logger, patience: patience}
+	l := &limiter{policies: gw.policies, logger: h.logger, maxWait: maxWait}
 	if h.OnStoreFailure == allow {
 		l.allow = x.Warn
 	}
@@ -120,14 +120,14 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	return next.ServeHTTP(w, r)
 }
 
-// patience is how long a call waits for what other calls have reserved of a budget.
-const patience = time.Second
+// maxWait is how long a call waits for what other calls have reserved of a budget.
+const maxWait = time.Second
 
 // A limiter holds a call against policies.
 type limiter struct {
 	policies rateLimits
 	logger   *zap.Logger
-	patience time.Duration        // that is left of the call's
+	maxWait  time.Duration        // that is left of the call's
 	allow    func(warning string) // calls pass that cannot be counted because the store cannot be written; nil: none do
 
 	// The tightest policies that count the call, of those that do not depend on the target.
@@ -149,8 +149,8 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 		which = policies.ScopeTarget
 	}
 	begun := time.Now()
-	verdict, err := l.policies.Admit(ctx, call.Caller.WorkspaceID, facts, which, l.patience)
-	l.patience -= time.Since(begun)
+	verdict, err := l.policies.Admit(ctx, call.Caller.WorkspaceID, facts, which, l.maxWait)
+	l.maxWait -= time.Since(begun)
 	if err != nil && l.allow != nil && errors.Is(err, storage.ErrUnwritable) {
 		l.policies.Uncounted(err)
 		l.allow(notCounted)
@@ -224,7 +224,7 @@ func uncounted(err error) *exchange.Error {
 	return exchange.Unavailable("The call cannot be counted against its rate limit for now", err)
 }
 
-// Names of the headers that tell a caller of its limits, as OpenAI spells them.
+// Names of the headers with the limits of a caller, as OpenAI spells them.
 const (
 	limitRequests     = "X-Ratelimit-Limit-Requests"
 	remainingRequests = "X-Ratelimit-Remaining-Requests"
@@ -234,7 +234,7 @@ const (
 	resetTokens       = "X-Ratelimit-Reset-Tokens"
 )
 
-// limitHeader tells of the tightest policies; either may be nil. A budget that is never reset has no time
+// limitHeader returns the headers for the tightest policies; either may be nil. A budget that is never reset has no time
 // until that.
 func limitHeader(requests, tokens *ledger.State) (fields []exchange.HeaderField) {
 	const each = 3

@@ -14,7 +14,7 @@ import (
 )
 
 // policy creates a rate-limit policy and returns its id. fields are those of the
-// body beside type and unit.
+// body besides type and unit.
 func policy(g *gatewaytest.Gateway, fields map[string]any) string {
 	g.T.Helper()
 	body := map[string]any{"type": "requests", "unit": "rpm"}

@@ -115,12 +115,12 @@ func TestWebSocketsOutliveAReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.CloseNow()
-	for _, said := range []string{"before", "after", "after another"} {
-		if err := c.Write(ctx, websocket.MessageText, []byte(said)); err != nil {
-			t.Fatal(said, err)
+	for _, text := range []string{"before", "after", "after another"} {
+		if err := c.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
+			t.Fatal(text, err)
 		}
-		if _, heard, err := c.Read(ctx); err != nil || string(heard) != "heard "+said {
-			t.Fatalf("%s: %q, %v", said, heard, err)
+		if _, heard, err := c.Read(ctx); err != nil || string(heard) != "heard "+text {
+			t.Fatalf("%s: %q, %v", text, heard, err)
 		}
 		g.Load()
 	}

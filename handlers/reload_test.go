@@ -23,10 +23,10 @@ import (
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(testTimeout)
 	for !condition() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
+			t.Fatalf("not within %v: %s", testTimeout, what)
 		}
 		runtime.Gosched()
 		time.Sleep(time.Millisecond)
@@ -97,8 +97,8 @@ func TestAStreamOutlivesReloadsAndStillBooksItsUsage(t *testing.T) {
 	}
 }
 
-// No request that the gateway has begun to read goes unanswered. What a client sees
-// of a reload beside that is Caddy's and the kernel's: a connection that is reset
+// No request that the gateway has begun to read goes unanswered. What else a client sees
+// of a reload is Caddy's and the kernel's: a connection that is reset
 // before it was accepted, or an idle one that is closed. Clients repeat both; here
 // net/http does, because the requests have idempotency keys, by which the provider
 // tells that none was forwarded twice.

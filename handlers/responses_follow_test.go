@@ -14,13 +14,13 @@ import (
 func TestAResponseGoesOnFromAnEarlierOneWithItsToolsAndThoughts(t *testing.T) {
 	k := newTalk(t)
 	tools := `"tools":[{"type":"function","name":"weather","parameters":{"type":"object"}}]`
-	k.answer = respond(200, said(thinkBlock+","+toolBlock, "tool_use"))
+	k.answer = respond(200, messageOf(thinkBlock+","+toolBlock, "tool_use"))
 	first := k.create(`{"model":"m","input":"Weather in Paris?","instructions":"Be kind.",` + tools + `}`)
 	if first.Get("output.0.type").Str != "reasoning" || first.Get("output.0.summary.0.text").Str != "A tool will know." ||
 		first.Get("output.1.type").Str != "function_call" || first.Get("output.1.call_id").Str != "toolu_1" || first.Get("output.1.arguments").Str != `{"city":"Paris"}` {
 		t.Fatalf("%d %s", first.Status, first.Body)
 	}
-	k.answer = respond(200, said(helloBlock))
+	k.answer = respond(200, messageOf(helloBlock))
 	second := k.must(`{"model":"m","previous_response_id":"` + first.Get("id").Str + `","input":[{"type":"function_call_output","call_id":"toolu_1","output":"sunny"}],` + tools + `}`)
 	turns := `{"role":"user","content":[{"type":"text","text":"Weather in Paris?"}]},
 		{"role":"assistant","content":[` + thinkBlock + `,` + toolBlock + `]},
@@ -86,7 +86,7 @@ func TestAResponseGoesOnWithAnotherProvider(t *testing.T) {
 	k.Stop()
 	k.Options += strings.Replace(other.Provider("seek"), "type openai", "type deepseek", 1)
 	k.Load()
-	k.answer = respond(200, said(thinkBlock+","+toolBlock, "tool_use"))
+	k.answer = respond(200, messageOf(thinkBlock+","+toolBlock, "tool_use"))
 	first := k.create(`{"model":"m","input":"Weather?"}`)
 	body := `{"model":"n","max_output_tokens":9,"previous_response_id":"` + first.Get("id").Str + `","input":[{"type":"function_call_output","call_id":"toolu_1","output":"sunny"}]`
 	a, _ := k.ask("POST", responsesPath, body+"}", "x-gw-provider: seek")
@@ -97,11 +97,11 @@ func TestAResponseGoesOnWithAnotherProvider(t *testing.T) {
 		{"role":"assistant","content":null,"reasoning_content":"A tool will know.","tool_calls":[{"id":"toolu_1","type":"function","function":{"name":"weather","arguments":"{\"city\":\"Paris\"}"}}]},
 		{"role":"tool","tool_call_id":"toolu_1","content":"sunny"}]}`)
 	// And back again: the thoughts are its own.
-	k.answer = respond(200, said(helloBlock))
+	k.answer = respond(200, messageOf(helloBlock))
 	k.must(`{"model":"m","previous_response_id":"` + a.Get("id").Str + `","input":"Thanks"}`)
 	same(t, "the first one's turn", k.sent().Get("messages.1.content").Raw, "["+thinkBlock+","+toolBlock+"]")
 	// What the provider of responses holds, others cannot go on from.
-	k.answer = respond(200, said(helloBlock))
+	k.answer = respond(200, messageOf(helloBlock))
 	native, _ := k.ask("POST", responsesPath, `{"model":"m","input":"x"}`, "x-gw-provider: good")
 	if a := k.create(`{"model":"m","previous_response_id":"` + native.Get("id").Str + `","input":"x"}`); a.Status != 400 || !strings.Contains(a.Get("error.message").Str, "@good") {
 		t.Errorf("%d %s", a.Status, a.Body)
@@ -111,10 +111,10 @@ func TestAResponseGoesOnWithAnotherProvider(t *testing.T) {
 // Some clients send the items of a response as references to them.
 func TestReferencesToItemsOfKeptResponsesAreResolved(t *testing.T) {
 	k := newTalk(t)
-	k.answer = respond(200, said(thinkBlock+","+toolBlock, "tool_use"))
+	k.answer = respond(200, messageOf(thinkBlock+","+toolBlock, "tool_use"))
 	first := k.create(`{"model":"m","input":"Weather?"}`)
 	list, _ := k.ask("GET", responsesPath+"/"+first.Get("id").Str+"/input_items", "")
-	k.answer = respond(200, said(helloBlock))
+	k.answer = respond(200, messageOf(helloBlock))
 	body := fmt.Sprintf(`{"input":[{"type":"item_reference","id":%q},{"id":%q},{"type":"item_reference","id":%q},{"type":"function_call_output","call_id":"toolu_1","output":"sunny"}],"model":"m"}`,
 		list.Get("first_id").Str, first.Get("output.0.id").Str, first.Get("output.1.id").Str)
 	second := k.must(body)
@@ -122,9 +122,9 @@ func TestReferencesToItemsOfKeptResponsesAreResolved(t *testing.T) {
 		{"role":"assistant","content":[`+thinkBlock+`,`+toolBlock+`]},
 		{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"sunny"}]}]`)
 	// However often it is referred to.
-	k.answer = respond(200, said(`{"type":"text","text":"`+strings.Repeat("x", 1<<20)+`"}`))
+	k.answer = respond(200, messageOf(`{"type":"text","text":"`+strings.Repeat("x", 1<<20)+`"}`))
 	big := k.create(`{"model":"m","input":"x"}`)
-	k.answer = respond(200, said(helloBlock))
+	k.answer = respond(200, messageOf(helloBlock))
 	many := strings.Repeat(`{"type":"item_reference","id":"`+big.Get("output.0.id").Str+`"},`, 40)
 	if a := k.create(`{"model":"m","input":[` + many + `{"role":"user","content":"x"}]}`); a.Status != 400 || a.Get("error.code").Str != "input_too_large" {
 		t.Errorf("%d %s", a.Status, a.Body)
@@ -182,7 +182,7 @@ func TestAConversationThatIsTooLongIsRefusedOrShortened(t *testing.T) {
 			respond(400, tooLong)(w, r)
 			return
 		}
-		respond(200, said(helloBlock))(w, r)
+		respond(200, messageOf(helloBlock))(w, r)
 	}
 	a := k.create(long + `,"truncation":"auto"}`)
 	if a.Status != 200 || len(k.claude.Calls()) != 3 {

@@ -14,8 +14,8 @@ import (
 
 const responsesPath = "/v1/responses"
 
-// said is what the provider of Messages says.
-func said(content string, more ...string) string {
+// messageOf returns the answer of a provider of Messages with this content.
+func messageOf(content string, more ...string) string {
 	reason := "end_turn"
 	if len(more) > 0 {
 		reason = more[0]
@@ -69,7 +69,7 @@ func newTalk(t *testing.T) *talk {
 	t.Helper()
 	k := new(talk)
 	k.claude = gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) { k.answer(w, r) })
-	k.answer = respond(200, said(helloBlock))
+	k.answer = respond(200, messageOf(helloBlock))
 	k.lab = newLab(t, strings.Replace(k.claude.Provider("claude"), "type openai", "type anthropic", 1), "")
 	return k
 }
@@ -297,7 +297,7 @@ func TestAResponseThatCannotBeStoredFailsInSight(t *testing.T) {
 	k := newTalk(t)
 	const half = 9 << 20
 	text := strings.Repeat("x", half)
-	k.answer = respond(200, said(`{"type":"text","text":"`+text+text+`"}`))
+	k.answer = respond(200, messageOf(`{"type":"text","text":"`+text+text+`"}`))
 	config := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@claude","retry":{"attempts":3}},{"provider":"@good"}]}`
 	a, _ := k.ask("POST", responsesPath, `{"model":"m","input":"hi"}`, "x-gw-config: "+config)
 	if a.Status != 500 || a.Get("error.code").Str != "response_not_stored" || a.Header.Get("X-Should-Retry") != "false" || len(k.claude.Calls()) != 1 || len(k.good.Calls()) != 0 {

@@ -194,7 +194,7 @@ func TestNoHeaderOfACredentialIsLogged(t *testing.T) {
 	}
 }
 
-// Beside a stored credential no header of a call says where it goes.
+// Besides a stored credential no header of a call says where it goes.
 func TestNoHeaderNamesAPlaceBesideAStoredCredential(t *testing.T) {
 	l := newLab(t, trustLoopbackHosts, "")
 	l.on("ok", respond(200, gatewaytest.Completion))

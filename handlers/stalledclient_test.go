@@ -97,7 +97,7 @@ func TestASlowClientAndASlowProviderAreWaitedFor(t *testing.T) {
 		_, _ = io.WriteString(w, stopped+done)
 	})
 	for protocol, client := range map[string]*http.Client{"HTTP/1.1": http.DefaultClient, "HTTP/2": http2Client(t)} {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 		defer cancel()
 		res, err := client.Do(g.Request("POST", "/v1/chat/completions", `{"stream":true,`+boundedChat[1:], "x-gw-api-key: "+key, "x-gw-provider: file").WithContext(ctx))
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // A streamer is a provider that streams: how it is named in a config, and what it sends.
 type streamer struct {
-	config  string // beside custom_host and api_key
+	config  string // besides custom_host and api_key
 	base    string // of its custom host
 	media   string
 	begin   string // events with the beginning of an output

@@ -32,7 +32,7 @@ func usedBetween(g *gatewaytest.Gateway, id string, least, most float64) (n floa
 	return n
 }
 
-// Where tokens or costs are counted, a call of which nobody says what it used is refused, by
+// Where tokens or costs are counted, a call whose usage will not be known is refused, by
 // whatever path and dialect it is made. Other calls, and policies of requests, let it pass.
 func TestCallsOfWhichNobodySaysWhatTheyUseAreRefused(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, nil)
@@ -243,7 +243,7 @@ func TestWhoLeavesEarlyHasUsedWhatWasSeen(t *testing.T) {
 	}
 }
 
-// What nothing tells is booked as it was reserved, at its price.
+// What nothing reports is booked as it was reserved, at its price.
 func TestSpeechAndTextOfAudioAreBooked(t *testing.T) {
 	const size = 400_000
 	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {

@@ -300,12 +300,12 @@ func TestTheTightestOfSeveralKindsOfLimitsIsShown(t *testing.T) {
 // and model.
 func TestBudgetsLearnNothingFromOtherWorkspaces(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
-		said := `"usage":{"prompt_tokens":10,"completion_tokens":20,"total_tokens":30}`
+		reported := `"usage":{"prompt_tokens":10,"completion_tokens":20,"total_tokens":30}`
 		if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "absurd") {
-			said = `"usage":{"prompt_tokens":10,"completion_tokens":100000000,"total_tokens":100000010}`
+			reported = `"usage":{"prompt_tokens":10,"completion_tokens":100000000,"total_tokens":100000010}`
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],` + said + `}`))
+		_, _ = w.Write([]byte(`{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],` + reported + `}`))
 	})
 	g := gatewaytest.Start(t, up.Provider("file"))
 	keys := twoWorkspaces(g)

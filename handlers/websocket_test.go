@@ -18,8 +18,8 @@ import (
 // with one that repeats it and the credential of the call. Other paths are a vault's.
 type session struct {
 	vault
-	mu    sync.Mutex
-	heard []string
+	mu       sync.Mutex
+	received []string
 }
 
 func (s *session) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +40,7 @@ func (s *session) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.mu.Lock()
-		s.heard = append(s.heard, string(message))
+		s.received = append(s.received, string(message))
 		s.mu.Unlock()
 		answer, err := c.Writer(r.Context(), kind)
 		if err != nil {
@@ -60,10 +60,10 @@ func (s *session) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *session) last() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.heard) == 0 {
+	if len(s.received) == 0 {
 		return ""
 	}
-	return s.heard[len(s.heard)-1]
+	return s.received[len(s.received)-1]
 }
 
 // sessions is a gateway with a provider that two workspaces share, and their keys.
@@ -220,8 +220,8 @@ func TestModelsInMessagesAreLimited(t *testing.T) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.heard) != 4 {
-		t.Errorf("the provider was told %d messages, want 4", len(s.heard))
+	if len(s.received) != 4 {
+		t.Errorf("the provider was told %d messages, want 4", len(s.received))
 	}
 }
 

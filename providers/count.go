@@ -13,7 +13,7 @@ import (
 // is all that would come of the wrong one.
 const (
 	tokensOfMessage = 4    // for its role and its end
-	tokensOfTool    = 8    // beside its name, description and schema
+	tokensOfTool    = 8    // besides its name, description and schema
 	tokensOfImage   = 1600 // the most of Claude's, and in the range of others
 	bytesOfMedia    = 64   // of base64 for each token of a document or of audio
 )

@@ -42,7 +42,7 @@ func ReadFailure(status int, _ http.Header, body []byte) *Failure {
 	return f
 }
 
-// Answered returns the message of an error of which only the status is known.
+// Answered returns the message of an error by its status alone.
 func Answered(status int) string {
 	return strings.TrimSpace("The provider answered " + strconv.Itoa(status) + " " + http.StatusText(status))
 }
@@ -138,8 +138,8 @@ func title(s string) string {
 	if !ok {
 		return ""
 	}
-	said, _, _ := strings.Cut(rest, "</title>")
-	return strings.TrimSpace(said)
+	text, _, _ := strings.Cut(rest, "</title>")
+	return strings.TrimSpace(text)
 }
 
 // tagless returns the text of HTML, without comments and the contents of the elements in

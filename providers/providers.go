@@ -73,7 +73,7 @@ type Provider struct {
 	// endpoints, and that are forwarded unchanged.
 	Passes credentials.Paths
 	// Encoder describes how the provider's requests differ from OpenAI's. If it is set,
-	// bodies are written anew.
+	// bodies are rewritten.
 	Encoder *chat.Encoder
 	// Dialect translates conversations. If it is nil, the provider uses OpenAI's.
 	Dialect *Dialect
@@ -93,7 +93,7 @@ type Provider struct {
 	// SwitchesThinking is set if thinking says whether the model reasons, and not the effort
 	// none.
 	SwitchesThinking bool
-	// Sources is set if answers list the web pages that they cite beside the choices, in
+	// Sources is set if answers list the web pages that they cite next to the choices, in
 	// citations and search_results.
 	Sources bool
 	// Limits are restrictions on requests. Default: [CompatibleLimits].
@@ -123,7 +123,7 @@ type Dialect struct {
 	IDHeader string
 	// Tool returns the provider's own form of a tool that runs at OpenAI, such as a web
 	// search, or nil if the model has none. If Tool is nil, no model has one. It is only used
-	// beside functions.
+	// with functions.
 	Tool func(c *Call, tool chat.Raw) chat.Raw
 }
 

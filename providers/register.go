@@ -133,7 +133,7 @@ func (p *Provider) Base(setting func(string) string) (*url.URL, error) {
 // Missing returns the error for a missing setting.
 func (p *Provider) Missing(name string) *RequestError {
 	return &RequestError{header(name), "missing_setting", fmt.Sprintf(
-		"Provider %s needs %s: save it with the virtual key (model_config) or the config (%s), or send it as %s beside your own credential",
+		"Provider %s needs %s: save it with the virtual key (model_config) or the config (%s), or send it as %s with your own credential",
 		p.Name, name, name, header(name))}
 }
 

@@ -328,7 +328,7 @@ func (u unsynced) Update(ctx context.Context, fn func(storage.Tx) error) error {
 	return u.Write(ctx, fn)
 }
 
-// describe tells everything that a Cached can.
+// describe returns everything that a Cached can.
 func describe(c *storage.Cached[pet]) string {
 	var b strings.Builder
 	for _, row := range c.All() {

@@ -22,9 +22,9 @@ func TestIndexesOfRowsThatAreWrittenAreRight(t *testing.T) {
 		few := rapid.SampledFrom([]string{"a", "b", "a\x00", ""})
 		for range rapid.IntRange(1, 20).Draw(r, "writes") {
 			p := &pet{ID: "p" + few.Draw(r, "id"), Chip: few.Draw(r, "chip"), Owner: few.Draw(r, "owner"), Tags: rapid.SliceOfN(few, 0, 3).Draw(r, "tags")}
-			anew := rapid.Bool().Draw(r, "delete before")
+			deleteFirst := rapid.Bool().Draw(r, "delete before")
 			err := s.Write(t.Context(), func(tx storage.Tx) error {
-				if anew {
+				if deleteFirst {
 					if err := c.Delete(tx, p.ID); !errors.Is(err, storage.ErrNotFound) {
 						return err
 					}
@@ -41,7 +41,7 @@ func TestIndexesOfRowsThatAreWrittenAreRight(t *testing.T) {
 	})
 }
 
-// Check tells of each way in which indexes can be wrong.
+// Check reports each way in which indexes can be wrong.
 func TestWrongIndexesAreFound(t *testing.T) {
 	t.Parallel()
 	const (

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// A FullError means that a row has no room beside the others with one of its values.
+// A FullError means that a row has no room next to the others with one of its values.
 type FullError struct {
 	Rows string // what they are called, such as model aliases of a workspace
 	Max  int
@@ -112,7 +112,7 @@ func (c *Collection[T]) countsAll(tx Tx, index Index[T]) (bool, error) {
 }
 
 // maxBegun bounds how many values are counted in the first transaction that changes rows,
-// beside what it was made for. Of more, each is counted when it is needed.
+// in addition to what it was made for. Of more, each is counted when it is needed.
 const maxBegun = 500
 
 // beginCounts counts the rows that were there before the index.

@@ -12,9 +12,9 @@ type Change struct {
 	Value []byte // nil: the row was deleted
 }
 
-// A Feed tells every cache over a store what was committed, in the order of the
+// A Feed notifies every cache over a store of what was committed, in the order of the
 // commits. [NewFeed] is the one of a store that a single process uses. A driver
-// whose store several processes share implements Feed beside [Store]; [NewDB] uses
+// whose store several processes share implements Feed in addition to [Store]; [NewDB] uses
 // it then. Every Feed passes the suite in storage/storagetest.
 type Feed interface {
 	// Publish runs fn in a transaction like [Store.Update]. It returns once the

@@ -19,7 +19,7 @@ var (
 
 // A Locker gives locks with leases, for work in the background that one process of those
 // that share a store does at a time. [NewLocks] is the one over any [Store]. A driver that has
-// locks of its own implements Locker beside [Store]; [NewDB] uses it then. Every Locker
+// locks of its own implements Locker in addition to [Store]; [NewDB] uses it then. Every Locker
 // passes the suite in storage/storagetest. It is safe for concurrent use.
 //
 // A holder that crashed cannot release, so that a lock is anybody's again once its term
@@ -32,7 +32,7 @@ type Locker interface {
 	// somebody has it, owner included.
 	Acquire(ctx context.Context, name, owner string, term time.Duration) (Lease, error)
 
-	// Renew begins the term of a lease anew, or returns an error that wraps ErrLeaseLost.
+	// Renew restarts the term of a lease, or returns an error that wraps ErrLeaseLost.
 	Renew(ctx context.Context, l Lease) (Lease, error)
 
 	// Release ends a lease. That it is lost already is not an error.
@@ -61,7 +61,7 @@ type Lease struct {
 // from when it has not been renewed for its term since this Locks saw it first, by this
 // process's own clock. Readings of [time.Now] carry a monotonic one, on which steps of the
 // wall clock have no effect. Of another clock, a step forward may end the wait too early,
-// and the holder then fails to write; a step back begins it anew, and delays a takeover by
+// and the holder then fails to write; a step back restarts it, and delays a takeover by
 // a term at most. A holder whose clock steps back may believe for longer that it has the
 // lock, and cannot write either.
 type Locks struct {
@@ -73,7 +73,7 @@ type Locks struct {
 	seen map[string]sight // of locks that others hold
 }
 
-// A lock is what the store knows of one. It is never deleted, or tokens would begin anew.
+// A lock is what the store knows of one. It is never deleted, or tokens would start over.
 type lock struct {
 	Name     string        `json:"name"`
 	Owner    string        `json:"owner,omitempty"`

@@ -120,7 +120,7 @@ func TestAJobIsDoneByOneProcess(t *testing.T) {
 	}
 	do(w.annJ, nil)
 	do(w.bobJ, storage.ErrLockHeld)
-	for range 10 { // with each step, its term begins anew when half of it is over
+	for range 10 { // with each step, its term restarts when half of it is over
 		w.at = w.at.Add(storage.JobTerm * 3 / 4)
 		do(w.annJ, nil)
 		do(w.bobJ, storage.ErrLockHeld)

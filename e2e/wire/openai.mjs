@@ -141,7 +141,7 @@ export const azure = {
       equal([...url.searchParams.keys()], ['api-version'], 'query');
       return this.serve(below, body, { deployment, filters: true });
     }
-    if (url.pathname === '/openai/responses') { // beside the deployments, by the model in the body
+    if (url.pathname === '/openai/responses') { // next to the deployments, by the model in the body
       equal([...url.searchParams.keys()], ['api-version'], 'query');
       return this.serve('responses', body, {});
     }

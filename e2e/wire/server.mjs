@@ -85,7 +85,7 @@ class Providers {
     const [header, value] = provider.credential?.(keyOf(name)) ?? ['authorization'];
     if (provider.authorize) provider.authorize(req, keyOf(name), raw);
     else demand(req.headers[header] === value, 'headers', `${header}: ${req.headers[header]}`);
-    for (const other of CREDENTIALS) demand(other === header || !(other in req.headers), 'headers', `${other} beside ${header}`);
+    for (const other of CREDENTIALS) demand(other === header || !(other in req.headers), 'headers', `${other} with ${header}`);
     if (raw !== '' && !provider.raw?.(req.url.slice(name.length + 1))) demand(req.headers['content-type'] === 'application/json', 'headers', `content-type ${req.headers['content-type']}`);
     const all = `${req.url}\n${req.rawHeaders.join('\n')}\n${raw}`;
     for (const secret of this.secrets) demand(!all.includes(secret), 'request', "it holds the gateway's key");

@@ -90,7 +90,7 @@ func acuvityAddress(settings map[string]string) (string, error) {
 	claims, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(payload, "="))
 	at := gjson.GetBytes(claims, "opaque.apex-url").Str
 	if err != nil || !gjson.ValidBytes(claims) || at == "" {
-		return "", credentialError("apiKey", "expected a token of Acuvity, which says where the service is, or a "+baseURL+" beside it")
+		return "", credentialError("apiKey", "expected a token of Acuvity, which says where the service is, or a "+baseURL+" with it")
 	}
 	return at, nil
 }

@@ -2,7 +2,7 @@
 // what is sent, and what an answer means; [check] does the rest. What a service answers is
 // untrusted: of it, results have only the names of categories.
 //
-// An error tells whose fault it is: a [guardrails.ParameterError] is one of the parameters or
+// An error says whose fault it is: a [guardrails.ParameterError] is one of the parameters or
 // credentials, one of [guardrails.Unreadable] that of the call, which a service refuses or is not
 // asked about, and any other that of the service.
 package external

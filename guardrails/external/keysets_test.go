@@ -86,7 +86,7 @@ func TestKeySetsAreAskedForOnce(t *testing.T) {
 		all("a", nil)
 		expect(0)
 
-		// A set that cannot be fetched anew is used until it is too old.
+		// A set that cannot be fetched again is used until it is too old.
 		failing.Store(true)
 		time.Sleep(time.Hour)
 		all("a", errNoKeys)

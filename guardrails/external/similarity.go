@@ -82,7 +82,7 @@ var similarInjection = guardrails.Kind{
 	},
 }
 
-// embeddings is where embeddings are had.
+// embeddings is where embeddings come from.
 var embeddings = row{id: "gw.promptInjectionSimilarity", vendor: openai, base: "https://api.openai.com/v1", path: "/embeddings", header: bearer}
 
 // A similarity check compares the parts of texts with phrases.

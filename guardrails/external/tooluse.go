@@ -38,14 +38,14 @@ func takesToolUse(_ *check, s *guardrails.Subject) string {
 func toolUseValues(_ *check, s *guardrails.Subject, _, name string) (any, bool) {
 	switch name {
 	case "conversation":
-		said := object{"role": "assistant", "content": s.Text()}
+		answer := object{"role": "assistant", "content": s.Text()}
 		if calls := toolCalls(s.Response); len(calls) > 0 {
-			said["tool_calls"] = calls
+			answer["tool_calls"] = calls
 		}
 		if prompt, ok := asked(s); ok {
-			return list{object{"role": "user", "content": prompt}, said}, true
+			return list{object{"role": "user", "content": prompt}, answer}, true
 		}
-		return list{said}, true
+		return list{answer}, true
 	case "tools":
 		tools := offered(s.Request)
 		return tools, len(tools) > 0

@@ -151,8 +151,8 @@ func (c *webhooking) Judge(ctx context.Context, s *guardrails.Subject) (result g
 		if result.Verdict {
 			data["explanation"] = "The webhook says yes."
 		}
-		if said := gjson.GetBytes(body, "data"); said.Exists() && len(said.Raw) <= maxSaid {
-			data["webhook"] = json.RawMessage(append([]byte(nil), said.Raw...))
+		if answer := gjson.GetBytes(body, "data"); answer.Exists() && len(answer.Raw) <= maxSaid {
+			data["webhook"] = json.RawMessage(append([]byte(nil), answer.Raw...))
 		}
 		result.Data = data
 		path := "transformedData.request.json"

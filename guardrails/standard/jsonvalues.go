@@ -16,7 +16,7 @@ var errDeepJSON = guardrails.Unreadable("the text has brackets that are nested t
 var errEnough = errors.New("enough is known")
 
 // eachJSON calls visit with the JSON objects and arrays in a text, and with all JSON that is alone
-// in a fenced block, until it returns an error. Some may be visited twice. all tells how much of
+// in a fenced block, until it returns an error. Some may be visited twice. all is how much of
 // the text is looked at:
 //
 //   - If it is false, a text that is JSON as a whole is all that is visited. Otherwise, arrays

@@ -50,7 +50,7 @@ func (c *matching) Judge(ctx context.Context, s *guardrails.Subject) (guardrails
 // maxGroups is how many groups of a match are told.
 const maxGroups = 20
 
-// detailsOf tells of a match the beginnings of its texts, of maxGroups groups at most.
+// detailsOf returns the beginnings of the texts of a match, of maxGroups groups at most.
 func detailsOf(found *jsregexp.Match, matched string) data {
 	captures := make([]string, min(len(found.Groups), maxGroups))
 	for i := range captures {

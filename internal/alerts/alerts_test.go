@@ -53,7 +53,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// restart opens the store anew, as after a crash.
+// restart reopens the store, as after a crash.
 func (f *fixture) restart() {
 	core, logs := observer.New(zap.DebugLevel)
 	f.Notifier, f.logs = New(f.db, f.at, zap.New(core)), logs

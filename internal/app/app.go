@@ -56,7 +56,7 @@ type App struct {
 	EncryptionKey string `json:"encryption_key,omitempty"`
 
 	// A file that holds the encryption key. Default: a file with mode 0600 that is
-	// made beside the store.
+	// made next to the store.
 	EncryptionKeyFile string `json:"encryption_key_file,omitempty"`
 
 	// Hosts that callers may name as custom hosts though they are private, on any
@@ -108,7 +108,7 @@ type App struct {
 	// invites.
 	SMTP *SMTP `json:"smtp,omitempty"`
 
-	// Where alerts of budgets go, beside Caddy's events and mail. Default: nowhere.
+	// Where alerts of budgets go, besides Caddy's events and mail. Default: nowhere.
 	Alerts *Alerts `json:"alerts,omitempty"`
 
 	// Issuers whose JSON Web Tokens are accepted instead of API keys. Default: none.
@@ -127,11 +127,11 @@ type App struct {
 	// before, and those of providers that it may not use are not there. Default: none.
 	Aliases map[string]string `json:"aliases,omitempty"`
 
-	// Paths beside the gateway's endpoints that the credentials of virtual keys go to, as
+	// Paths other than the gateway's endpoints that the credentials of virtual keys go to, as
 	// a provider's own. Default: none but the providers' own.
 	PassthroughPaths []string `json:"passthrough_paths,omitempty"`
 
-	// Models that the metrics tell apart, as providers get them, beside those that
+	// Models that the metrics tell apart, as providers get them, besides those that
 	// saved configs name. All others are counted as "other", because callers choose
 	// their names. Default: none.
 	MetricModels []string `json:"metric_models,omitempty"`
@@ -222,7 +222,7 @@ type Provider struct {
 	// Ids or slugs of the workspaces that may use it. Default: all.
 	Workspaces []string `json:"workspaces,omitempty"`
 
-	// Paths beside the gateway's endpoints that its credential goes to: /v1/foo/* for
+	// Paths other than the gateway's endpoints that its credential goes to: /v1/foo/* for
 	// every method, "POST /v1/bar" for one. Default: none but the provider's own.
 	PassthroughPaths []string `json:"passthrough_paths,omitempty"`
 }

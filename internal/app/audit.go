@@ -29,7 +29,7 @@ type AuditLog struct {
 	// Default: what key_file holds.
 	Key string `json:"key,omitempty"`
 
-	// A file that holds the key. Default: a file with mode 0600 that is made beside the store.
+	// A file that holds the key. Default: a file with mode 0600 that is made next to the store.
 	KeyFile string `json:"key_file,omitempty"`
 
 	// How long rows are kept. Default: forever.
@@ -72,7 +72,7 @@ func (l *AuditLog) provision(ctx caddy.Context) (err error) {
 }
 
 // auditKey returns the key of the audit trail of the store in dir: the configured one, or the
-// one in its file, which is created if it is missing. The trail tells of a new key.
+// one in its file, which is created if it is missing. The trail records a new key.
 func (a *App) auditKey(dir string) (audit.Key, error) {
 	if !a.AuditLog.key.Empty() {
 		return audit.NewKey(a.AuditLog.key.Reveal())

@@ -17,7 +17,7 @@ type machine struct {
 	ahead atomic.Int64 // of the wall clock
 }
 
-// noon is far from the end of a day, a week and a month, when budgets begin anew by the calendar.
+// noon is far from the end of a day, a week and a month, when budgets start over by the calendar.
 var noon = time.Date(2026, time.March, 11, 12, 0, 0, 0, time.UTC)
 
 func (m *machine) elapsed() time.Duration { return time.Since(m.begun) }

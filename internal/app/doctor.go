@@ -99,7 +99,7 @@ func (p *checker) keys(d *Diagnosis) {
 	}
 }
 
-// limited counts findings of one kind, of which so many are told.
+// limited counts findings of one kind, and shows so many.
 type limited struct{ n int }
 
 func (l *limited) expires(d *Diagnosis, now time.Time, check, what string, at time.Time, advice string) {

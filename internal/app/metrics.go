@@ -250,10 +250,10 @@ var (
 
 // saysUnpriced logs that calls have no price, once a minute, with one of them.
 func saysUnpriced(logger *zap.Logger, now func() time.Time) func(provider, model string) {
-	var said atomic.Int64 // Unix time in nanoseconds; 0: not yet
+	var logged atomic.Int64 // Unix time in nanoseconds; 0: not yet
 	return func(provider, model string) {
-		at, last := now().UnixNano(), said.Load()
-		if last != 0 && at-last < int64(time.Minute) || !said.CompareAndSwap(last, at) {
+		at, last := now().UnixNano(), logged.Load()
+		if last != 0 && at-last < int64(time.Minute) || !logged.CompareAndSwap(last, at) {
 			return
 		}
 		logger.Info("calls have no price, so that their cost is not known and budgets of costs refuse them; set it with price",

@@ -3,5 +3,5 @@
 package app
 
 // sharedWith reports whether another process listens on a TCP port, which the system refuses
-// here, or does not tell.
+// here, or does not report it.
 func sharedWith(uint16) bool { return false }

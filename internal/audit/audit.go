@@ -99,7 +99,7 @@ type Trail struct {
 	follower follower
 }
 
-// Options are what a [Trail] needs beside a store.
+// Options are what a [Trail] needs besides a store.
 type Options struct {
 	Key    Key // of the seals
 	Now    func() time.Time

@@ -17,13 +17,13 @@ const (
 	maxValue   = 1024 // bytes of a value before, and of one after
 )
 
-// A Comparison tells what has changed between two values that [Decode] returned.
+// A Comparison finds what has changed between two values that [Decode] returned.
 type Comparison struct {
-	Ignored  []string                // members, wherever they are, whose changes are not told
-	Elements bool                    // of arrays, it tells which elements have changed
+	Ignored  []string                // members, wherever they are, whose changes are left out
+	Elements bool                    // of arrays, it finds which elements have changed
 	Empty    bool                    // what is empty (an object, an array, a string) differs from what is not there
 	Hide     func(raw string) string // secrets in a value in JSON; nil: there are none
-	Max      int                     // changes that are told; 0: all
+	Max      int                     // changes that are returned; 0: all
 }
 
 // Decode returns a value in JSON as encoding/json does, with its numbers as they are written.

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// checkpointEvery is how often the log tells the last row, if there are new ones.
+	// checkpointEvery is how often the last row is logged, if there are new ones.
 	checkpointEvery = time.Minute
 
 	// retainEvery is how often old rows are removed, in ticks of checkpointEvery.
@@ -32,7 +32,7 @@ type Settings struct {
 	Logger    *zap.Logger   // of checkpoints
 }
 
-// A follower does what follows from rows: it tells the log and the sink, and removes old ones.
+// A follower does what follows from rows: it writes them to the log and the sink, and removes old ones.
 type follower struct {
 	woken chan struct{}
 	stop  context.CancelFunc // nil: it does not run
@@ -106,7 +106,7 @@ func (t *Trail) log(doing string, err error) {
 	}
 }
 
-// checkpoint tells the log of the last row, if it has not been told. The store then has it
+// checkpoint logs the last row, if it was not logged yet. The store then has it
 // on the disk, because a row that a power failure takes away must not look like one that
 // somebody removed.
 func (t *Trail) checkpoint(ctx context.Context) error {

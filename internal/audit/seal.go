@@ -173,7 +173,7 @@ func (t *Trail) readMark(tx storage.Tx, id string) (m mark, sealed seal, there b
 }
 
 // head returns the mark of the last row. If the mark is gone, it is made from the last row,
-// so that the trail goes on; Verify tells.
+// so that the trail goes on; Verify reports it.
 func (t *Trail) head(tx storage.Tx) (mark, error) {
 	m, err := t.mark(tx, markHead)
 	if err != nil || m.number > 0 {

@@ -149,7 +149,7 @@ func logged(encoder zapcore.Encoder) (*zap.Logger, *bytes.Buffer) {
 }
 
 // Without its end, a trail is like one that was shorter: with the mark of an earlier last
-// row and the postings of that time, only the log tells.
+// row and the postings of that time, only the log shows it.
 func TestCheckpointsFindAnEndThatWasCutOff(t *testing.T) {
 	for name, encoder := range map[string]zapcore.Encoder{
 		"json": zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), "console": zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()),

@@ -145,7 +145,7 @@ func TestWhatElseTellsCallsApart(t *testing.T) {
 	bare := base
 	bare.Namespace = "n"
 	if keyOf(t, named) != keyOf(t, bare) {
-		t.Error("metadata counts beside a namespace")
+		t.Error("metadata counts with a namespace")
 	}
 	if _, err := (&Call{Body: []byte(`{"a":`)}).Key(); err == nil {
 		t.Error("half a body has a key")

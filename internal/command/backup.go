@@ -20,7 +20,7 @@ func backupCommand() *cobra.Command {
 Writes all rows of the store to a new file, as they are at one moment, while the
 server runs, and reads the file to verify it.
 
-The keys beside the store (gw.encryption-key and gw.audit-key) are not in it.
+The keys next to the store (gw.encryption-key and gw.audit-key) are not in it.
 Keep them elsewhere: without the first one, provider credentials in the backup
 cannot be read.`,
 	}, func(cmd *cobra.Command, args []string, s *server) error {
@@ -72,7 +72,7 @@ func restoreCommand() *cobra.Command {
 		Use: "restore <file> --to <dir>", Short: "Writes a backup to a new store", Args: cobra.ExactArgs(1),
 		Long: `
 Writes a backup to a new store in a directory that does not exist, and compares
-the two. Put the keys beside it as they were (DIR.encryption-key and
+the two. Put the keys next to it as they were (DIR.encryption-key and
 DIR.audit-key), and start Caddy with it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := os.Open(args[0])

@@ -140,7 +140,7 @@ func importCommand() *cobra.Command {
 		Long: `
 Reads a document of caddy gw export, or one written by hand, from a file, or
 from the standard input if it is called -. Objects that differ are changed and
-new ones created, each with a row of the audit trail. What the store has beside
+new ones created, each with a row of the audit trail. What the store has besides
 them is kept. Importing a document again changes nothing.
 
 The whole document is checked before anything is written. Versions do not

@@ -82,7 +82,7 @@ func (d Dialect) CheckNoAnswers(t *testing.T) {
 			}
 			for _, stream := range []string{body, "data: " + body + "\n\n", "data: " + body + "\n\ndata: [DONE]\n\n"} {
 				out, err := Stream(d.Answer(t, endpoint).Stream, []byte(stream), len(stream))
-				if said := string(out); err == nil && !strings.Contains(said, `"error":{`) && !strings.Contains(said, "response.failed") {
+				if decoded := string(out); err == nil && !strings.Contains(decoded, `"error":{`) && !strings.Contains(decoded, "response.failed") {
 					t.Errorf("%s: the stream %q became %s", endpoint, stream, out)
 				}
 			}
@@ -103,8 +103,8 @@ func (d Dialect) FuzzStream(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var said string
-		if err := json.Unmarshal(text, &said); err != nil {
+		var decoded string
+		if err := json.Unmarshal(text, &decoded); err != nil {
 			t.Fatal(err)
 		}
 		for _, endpoint := range endpoints {
@@ -119,8 +119,8 @@ func (d Dialect) FuzzStream(f *testing.F) {
 				t.Fatalf("%s: no JSON: %s", endpoint, whole)
 			}
 			got, err = Stream(begin().Stream, []byte(d.TextStream(text)), 1+int(size))
-			if h := ReadStream(t, got); err != nil || h.Text != said || !h.Done {
-				t.Fatalf("%s: got %+v, %v; want %q", endpoint, h, err, said)
+			if h := ReadStream(t, got); err != nil || h.Text != decoded || !h.Done {
+				t.Fatalf("%s: got %+v, %v; want %q", endpoint, h, err, decoded)
 			}
 		}
 	})

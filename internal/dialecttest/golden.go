@@ -10,7 +10,7 @@
 //	out.sse        what the caller gets of that
 //
 // Each member that a case has must be one that its test reads, and all that becomes must be
-// there. What becomes is written anew by go test -update.
+// there. What becomes is updated by go test -update.
 package dialecttest
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-var update = flag.Bool("update", false, "write what becomes of the cases anew")
+var update = flag.Bool("update", false, "update the expected output of the cases")
 
 // A Case is the contents of call.json.
 type Case struct {
@@ -129,7 +129,7 @@ func (d Dialect) run(t *testing.T, a *Archive) {
 	}
 }
 
-// read reads a failure as the gateway does, which knows the status beside it.
+// read reads a failure as the gateway does, which also knows the status.
 func (f Failed) read(read func(int, http.Header, []byte) *providers.Failure, body []byte) *providers.Failure {
 	h := make(http.Header, len(f.Header))
 	for name, value := range f.Header {

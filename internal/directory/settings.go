@@ -15,7 +15,7 @@ type Section struct {
 	Decided bool
 }
 
-// The sections beside those of security settings.
+// The sections besides those of security settings.
 const (
 	UserAPIKeys    = "user_api_key_settings"
 	ExportSettings = "export_settings"

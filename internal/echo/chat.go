@@ -36,15 +36,15 @@ func answerChat(body gjson.Result, at stamp) (answer, error) {
 		return answer{}, err
 	}
 
-	said, err := read(messages)
+	history, err := read(messages)
 	if err != nil {
 		return answer{}, err
 	}
-	g.promptTokens = said.tokens
-	if err := g.echo(said.answered); err != nil {
+	g.promptTokens = history.tokens
+	if err := g.echo(history.answered); err != nil {
 		return answer{}, err
 	}
-	if said.byUser {
+	if history.byUser {
 		name, err := chooseTool(tools, toolChoice)
 		if err != nil {
 			return answer{}, err
@@ -64,7 +64,7 @@ type conversation struct {
 }
 
 func read(messages gjson.Result) (conversation, error) {
-	var said conversation
+	var history conversation
 	var lastUser, last counted
 	var role string
 	err := errMessages
@@ -75,19 +75,19 @@ func read(messages gjson.Result) (conversation, error) {
 				return false
 			}
 			last = count(text)
-			said.tokens += last.tokens
+			history.tokens += last.tokens
 			if role == "user" {
 				lastUser = last
 			}
 			return true
 		})
 	}
-	said.byUser = role == "user"
-	said.answered = lastUser
+	history.byUser = role == "user"
+	history.answered = lastUser
 	if role == "tool" || role == "function" {
-		said.answered = last
+		history.answered = last
 	}
-	return said, err
+	return history, err
 }
 
 var errMessages = badRequest("messages must be an array of at least one object with a role")

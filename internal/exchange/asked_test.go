@@ -36,7 +36,7 @@ func TestEveryEndpointThatMayUseAModelSaysHow(t *testing.T) {
 	}
 }
 
-// Batches are refused by whatever path they are made, and so is every path of which nobody knows
+// Batches are refused by whatever path they are made, and so is every path of which it is not known
 // what it uses.
 func TestPathsThatPassThroughAreMeteredOnlyIfTheyAreKnown(t *testing.T) {
 	t.Parallel()

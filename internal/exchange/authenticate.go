@@ -8,7 +8,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/inflight"
 )
 
-// Authenticate returns the call of a request of which only the caller is known, which needs no
+// Authenticate returns the call of a request with nothing but its caller, which needs no
 // exchange: the request is the handshake of a WebSocket whose messages are the calls.
 func (g *Gateway) Authenticate(r *http.Request, endpoint *Endpoint) (*Call, *Error) {
 	c := &Call{Gateway: g, Endpoint: endpoint}

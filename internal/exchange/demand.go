@@ -20,7 +20,7 @@ func unmeteredBecause(m *metering) string {
 	return ""
 }
 
-// Demand returns what the call may use at the target, as far as its body tells.
+// Demand returns what the call may use at the target, as far as its body says.
 func (a *Attempt) Demand() estimate.Demand {
 	c := a.call
 	m := c.metering()
@@ -146,7 +146,7 @@ func (x *Exchange) Book() {
 }
 
 // Spent returns what an attempt used that is metered: what its provider said, from which estimates
-// learn, or else what is likely. An attempt of which no answer came, or an error, used nothing that is
+// learn, or else what is likely. An attempt without an answer, or with an error, used nothing that is
 // known, unless it was given up while the provider worked on it. A session used what its responses say, and
 // what those that are not done likely did.
 func (a *Attempt) Spent() (tokens int64, cost prices.Amount) {

@@ -123,7 +123,7 @@ func TestEveryRowServesItsOwnPathAndNoOther(t *testing.T) {
 				t.Errorf("%s %s: got %+v, allowed %v, want %v", method, path, e, allow, served)
 			}
 		}
-		// A path beside it is not the row's.
+		// A neighbouring path is not the row's.
 		for _, other := range []string{
 			path + "/", path + "//", path + "/more", path + "x", "/" + path, path[1:], strings.ToUpper(path), strings.TrimPrefix(path, "/v1"), "/v2" + strings.TrimPrefix(path, "/v1"),
 			path + "%2f", path + ";a", path + "?", strings.Replace(path, "/v1/", "/v1//", 1), strings.Replace(path, "/v1/", "/v1/./", 1),

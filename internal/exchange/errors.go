@@ -209,7 +209,7 @@ const (
 )
 
 // carriers are the objects that have limits of their own, as their errors name them, and the codes of
-// these errors. Limits of keys and workspaces are found with the key, in place of which a JWT stands.
+// these errors. Limits of keys and workspaces are found with the key, which a JWT replaces.
 var carriers = map[string]struct{ name, rateCode, budgetCode string }{
 	"api_key":      {"api_key", "05", "04"},
 	"jwt":          {"api_key", "05", "04"},
@@ -253,7 +253,7 @@ func BudgetReserved(message string, retryAfter time.Duration) *Error {
 	return &Error{Status: http.StatusTooManyRequests, Type: typeUsageLimit, Message: message, RetryAfter: retryAfter}
 }
 
-// Unmetered is the answer to a call of which it is not known what it uses, where a limit of tokens or
+// Unmetered is the answer to a call whose usage will not be known, where a limit of tokens or
 // costs counts it.
 func Unmetered(budget bool, message string) *Error {
 	e := &Error{Status: http.StatusPreconditionFailed, Type: typeRateLimit, Code: "unmetered_call", Message: message}

@@ -297,7 +297,7 @@ func (r *restOfForm) look(b []byte) error {
 	return nil
 }
 
-// spliced is a body of which a part was replaced.
+// spliced is a body with a part replaced.
 type spliced struct {
 	io.Reader
 	before, after *spoolReader

@@ -100,7 +100,7 @@ func TestServiceKeyOfTheControlPlane(t *testing.T) {
 		{"the bearer", http.Header{"Authorization": {"Bearer a"}}, "a"},
 		{"the header before the bearer", http.Header{"X-Gw-Api-Key": {"a"}, "Authorization": {"Bearer b"}}, "a"},
 		{"two headers, of which neither is taken", http.Header{"X-Gw-Api-Key": {"a", "b"}}, ""},
-		{"two headers beside a bearer", http.Header{"X-Gw-Api-Key": {"", "b"}, "Authorization": {"Bearer c"}}, ""},
+		{"two headers with a bearer", http.Header{"X-Gw-Api-Key": {"", "b"}, "Authorization": {"Bearer c"}}, ""},
 		{"x-api-key", http.Header{"X-Api-Key": {"a"}}, "a"},
 		{"the header before x-api-key", http.Header{"X-Gw-Api-Key": {"a"}, "X-Api-Key": {"b"}}, "a"},
 		{"x-api-key twice", http.Header{"X-Api-Key": {"a", "a"}}, ""},

@@ -15,7 +15,7 @@ const maxLine = 4 << 20
 // batchLine is the endpoint of a line of a batch's file, which is a call of any endpoint.
 var batchLine = Endpoint{Name: "batchLine", Objects: items}
 
-// fileLines looks at the lines of a file as they pass: a batch makes a call of each. It tells
+// fileLines looks at the lines of a file as they pass: a batch makes a call of each. It reports
 // whether all of them could be read and name only what they may.
 type fileLines struct {
 	lease   *inflight.Lease // of the call
@@ -27,7 +27,7 @@ type fileLines struct {
 // read reports whether the whole file was read, and names only what it may.
 func (l *fileLines) read() bool { return l.over.Load() && !l.unread.Load() }
 
-// write looks at a part of the file; passes tells of a line that is JSON whether it names only
+// write looks at a part of the file; passes reports whether a line that is JSON names only
 // what it may.
 func (l *fileLines) write(b []byte, passes func([]byte) bool) {
 	for !l.unread.Load() {

@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-// readLines sends a file through in portions, and tells whether its lines were read and name only
+// readLines sends a file through in portions, and reports whether its lines were read and name only
 // what begins with "own".
 func readLines(file, header string, portions func(io.Reader) io.Reader) bool {
 	const disposition = "Content-Disposition: form-data; name=\"file\"; filename=\"f.jsonl\""

@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
-// maxModels is how many models the messages of one WebSocket may name, beside its own.
+// maxModels is how many models the messages of one WebSocket may name, besides its own.
 const maxModels = 16
 
 // Messages checks the messages that a client sends over a WebSocket: what they name is subject to
@@ -88,7 +88,7 @@ func transcribers(message []byte, models []string) (named []string) {
 	return named
 }
 
-// admit admits a model beside that of the call: it counts like another call, which lasts as long as the
+// admit admits a model besides that of the call: it counts like another call, which lasts as long as the
 // session.
 func (m *Messages) admit(model string) *Error {
 	a := m.attempt
@@ -97,7 +97,7 @@ func (m *Messages) admit(model string) *Error {
 		m.session.resumeTranscriber(model)
 		return nil
 	case len(model) > maxModel || len(m.models) == maxModels:
-		return badRequest("model", "too_many_models", "The messages of a WebSocket may name "+strconv.Itoa(maxModels)+" models, of up to "+strconv.Itoa(maxModel)+" bytes each, beside its own.")
+		return badRequest("model", "too_many_models", "The messages of a WebSocket may name "+strconv.Itoa(maxModels)+" models, of up to "+strconv.Itoa(maxModel)+" bytes each, besides its own.")
 	case a.Edit.Touches([]string{"model"}) != "":
 		return cannot("model", "the messages of a WebSocket pass as they are")
 	case a.Route.Ruled() && !a.Route.Allows(model):

@@ -25,7 +25,7 @@ type metering struct {
 	prompts, images, pages, audio, background bool
 }
 
-// how says what tells what a call used.
+// how is where the usage of a call comes from.
 type how uint8
 
 const (

@@ -102,7 +102,7 @@ type names struct {
 	session bool   // items and the conversation are those of a WebSocket
 	ids     []string
 	params  []string // where each is named
-	shared  string   // the member that is about what workspaces share beside objects; "": there is none
+	shared  string   // the member that is about what workspaces share apart from objects; "": there is none
 	kind    string   // its type
 	over    bool     // there are too many
 

@@ -152,7 +152,7 @@ func objectsOf(method, path string) Objects {
 	return o
 }
 
-// shownIn is the list that shows the objects whose ids are in a member of an answer, beside those that
+// shownIn is the list that shows the objects whose ids are in a member of an answer, besides those that
 // the call created; "": none does.
 func shownIn(member string) string {
 	switch {
@@ -174,7 +174,7 @@ func each(members []string) []string {
 }
 
 // objectIn is the id of the outermost object that a path names, escaped as it is forwarded,
-// by the pattern of the path; whole tells that nothing follows it.
+// by the pattern of the path; whole: nothing follows it.
 func objectIn(pattern, path string) (id string, whole bool) {
 	for pattern != "" && path != "" {
 		want, restOfPattern, _ := strings.Cut(pattern[1:], "/")

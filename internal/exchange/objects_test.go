@@ -16,11 +16,11 @@ func TestEveryEndpointSaysWhatItHasToDoWithObjects(t *testing.T) {
 	seen := make(map[string]bool)
 	for e := range Endpoints() {
 		row := e.Method + " " + strings.TrimPrefix(e.Path, "/v1")
-		o, said := objectRows[row]
+		o, listed := objectRows[row]
 		seen[row] = true
 		id, _ := objectIn(strings.TrimPrefix(e.Path, "/v1"), strings.NewReplacer("{", "", "}", "").Replace(strings.TrimPrefix(e.Path, "/v1")))
 		switch {
-		case !said && id == "":
+		case !listed && id == "":
 			t.Errorf("%s: not in objectRows, and names no object", row)
 		case id == "" && !o.None && !o.List && !o.Creates():
 			t.Errorf("%s: neither makes nor lists objects, and is not apart from them", row)
@@ -161,7 +161,7 @@ func TestBodiesThatNameObjects(t *testing.T) {
 	}
 }
 
-// What is before the colons of a body tells whether it names objects, however it is written.
+// What is before the colons of a body decides whether it names objects, however it is written.
 func FuzzABodyThatNamesObjectsIsRead(f *testing.F) {
 	for _, seed := range []string{
 		`{"file_id":"a"}`, "{\"File_ID\" \t\n:[\"a\"]}", `{"x":{"type": "item_reference" ,"id":"a"}}`, `{"type":"fil\u0065_id","id":"a"}`,

@@ -211,7 +211,7 @@ func tooManyNamed() *Error {
 	return badRequest("", "too_many_objects", "The body names more than "+strconv.Itoa(maxNamed)+" objects")
 }
 
-// sharedWith refuses a call that is about what workspaces share beside objects.
+// sharedWith refuses a call that is about what workspaces share apart from objects.
 func (o Ownership) sharedWith(n *names) *Error {
 	why := "Integrations of fine-tuning jobs write to accounts of the organisation of provider "
 	if evalData[n.shared] != nil {
@@ -363,7 +363,7 @@ func (o Ownership) CreatedAt(id string) (int64, *Error) {
 	return made, nil
 }
 
-// Unsure returns objects of the call's workspace of which it is not known where the list has them, see
+// Unsure returns objects of the call's workspace whose place in the list is not known, see
 // [stored.Owners.Unsure].
 func (o Ownership) Unsure(n int) ([]string, *Error) {
 	ids, err := o.call.Gateway.Owners.Unsure(o.call.request.Context(), o.call.Caller.WorkspaceID, o.route.Account, o.call.Endpoint.Objects.In, n)

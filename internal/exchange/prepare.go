@@ -200,16 +200,16 @@ func (p *preparation) noRoute(refusal *credentials.Error) *Error {
 // provider of the workspace the client may have meant.
 func (p *preparation) meant() string {
 	model := p.selection.Model
-	said := "; the model " + credentials.Clip(model) + " names no provider, and is no alias of the workspace"
+	message := "; the model " + credentials.Clip(model) + " names no provider, and is no alias of the workspace"
 	if p.Gateway.Aliases != nil {
 		if alias := credentials.Nearest(model, p.Gateway.Aliases(p.Caller.WorkspaceID)); alias != "" && alias != model {
-			return said + "; did you mean " + credentials.Clip(alias) + "?"
+			return message + "; did you mean " + credentials.Clip(alias) + "?"
 		}
 	}
 	if slugs := p.Gateway.Router.Saved(p.Caller); len(slugs) > 0 {
-		said += "; did you mean @" + slugs[0] + "/" + credentials.Clip(model) + "?"
+		message += "; did you mean @" + slugs[0] + "/" + credentials.Clip(model) + "?"
 	}
-	return said
+	return message
 }
 
 // aliased is the saved config that the call's model is an alias of, "" where it is of none, or

@@ -22,11 +22,11 @@ const (
 // What a session used is what its events say, and of responses that are not done, what came of them and what they read.
 func TestSessionsUseWhatCame(t *testing.T) {
 	t.Parallel()
-	said := prices.Usage{Prompt: 20, AudioIn: 5, Completion: 10, AudioOut: 4}
+	reported := prices.Usage{Prompt: 20, AudioIn: 5, Completion: 10, AudioOut: 4}
 	for name, c := range map[string]struct {
-		messages     []string // those of the client after ">"
-		said, unsaid prices.Usage
-		known        bool
+		messages            []string // those of the client after ">"
+		reported, estimated prices.Usage
+		known               bool
 	}{
 		"nothing": {},
 		"only text of the client": {
@@ -34,57 +34,57 @@ func TestSessionsUseWhatCame(t *testing.T) {
 		},
 		"a response": {
 			messages: []string{asks, `{"type":"response.created","response":{"id":"r"}}`, `{"type":"response.output_text.delta","response_id":"r","delta":"hello"}`, done},
-			said:     said, known: true,
+			reported: reported, known: true,
 		},
 		"a response of a provider without ids": {
 			messages: []string{asks, `{"type":"response.created","response":{"id":"r"}}`, `{"type":"response.output_text.delta","delta":"hello"}`, `{"type":"response.done","response":{"usage":{"input_tokens":2,"output_tokens":1}}}`},
-			said:     prices.Usage{Prompt: 2, Completion: 1}, known: true,
+			reported: prices.Usage{Prompt: 2, Completion: 1}, known: true,
 		},
 		"a response of a provider that does not say that it begins": {
 			messages: []string{asks, `{"type":"response.output_text.delta","delta":"hello"}`, done},
-			said:     said, known: true,
+			reported: reported, known: true,
 		},
 		"a response that was cut": {
-			messages: []string{asks, `{"type":"response.created","response":{"id":"r"}}`, `{"type":"response.output_text.delta","response_id":"r","delta":"12345678901234567890"}`, `{"type":"response.function_call_arguments.delta","response_id":"r","delta":"1234567890"}`},
-			unsaid:   prices.Usage{Prompt: 6, Completion: 9},
+			messages:  []string{asks, `{"type":"response.created","response":{"id":"r"}}`, `{"type":"response.output_text.delta","response_id":"r","delta":"12345678901234567890"}`, `{"type":"response.function_call_arguments.delta","response_id":"r","delta":"1234567890"}`},
+			estimated: prices.Usage{Prompt: 6, Completion: 9},
 		},
 		"a response that nobody asked for": {
-			messages: []string{`{"type":"response.output_text.delta","response_id":"r","delta":"123456"}`},
-			unsaid:   prices.Usage{Completion: 2},
+			messages:  []string{`{"type":"response.output_text.delta","response_id":"r","delta":"123456"}`},
+			estimated: prices.Usage{Completion: 2},
 		},
 		"audio that was cut": {
-			messages: []string{`{"type":"response.output_audio.delta","response_id":"r","delta":"` + fmt.Sprintf("%06398d", 0) + `"}`},
-			unsaid:   prices.Usage{Completion: 2, AudioOut: 2},
+			messages:  []string{`{"type":"response.output_audio.delta","response_id":"r","delta":"` + fmt.Sprintf("%06398d", 0) + `"}`},
+			estimated: prices.Usage{Completion: 2, AudioOut: 2},
 		},
 		"audio of a telephone": {
-			messages: []string{`>{"type":"session.update","session":{"output_audio_format":"g711_ulaw"}}`, `{"type":"response.audio.delta","response_id":"r","delta":"` + fmt.Sprintf("%01064d", 0) + `"}`},
-			unsaid:   prices.Usage{Prompt: 17, Completion: 2, AudioOut: 2},
+			messages:  []string{`>{"type":"session.update","session":{"output_audio_format":"g711_ulaw"}}`, `{"type":"response.audio.delta","response_id":"r","delta":"` + fmt.Sprintf("%01064d", 0) + `"}`},
+			estimated: prices.Usage{Prompt: 17, Completion: 2, AudioOut: 2},
 		},
 		"what was heard": {
-			messages: []string{`>{"type":"input_audio_buffer.append","audio":"` + fmt.Sprintf("%06400d", 0) + `"}`, `{"type":"response.created","response":{"id":"r"}}`},
-			unsaid:   prices.Usage{Prompt: 1, AudioIn: 1},
+			messages:  []string{`>{"type":"input_audio_buffer.append","audio":"` + fmt.Sprintf("%06400d", 0) + `"}`, `{"type":"response.created","response":{"id":"r"}}`},
+			estimated: prices.Usage{Prompt: 1, AudioIn: 1},
 		},
 		"a response that was asked for": {
-			messages: []string{`>{"type":"conversation.item.create","item":{"text":"01234567890123456789"}}`, asks},
-			unsaid:   prices.Usage{Prompt: 25},
+			messages:  []string{`>{"type":"conversation.item.create","item":{"text":"01234567890123456789"}}`, asks},
+			estimated: prices.Usage{Prompt: 25},
 		},
 		"a response that was refused": {messages: []string{asks, `{"type":"error","error":{}}`}},
 		"a response that failed":      {messages: []string{asks, `{"type":"response.created","response":{"id":"r"}}`, `{"type":"response.done","response":{"id":"r","status":"failed"}}`}},
 		"a second response that was cut reads the first": {
 			messages: []string{asks, done, asks, `{"type":"response.created","response":{"id":"s"}}`, `{"type":"response.text.delta","response_id":"s","delta":"12"}`},
-			said:     said, known: true, unsaid: prices.Usage{Prompt: 36, AudioIn: 9, Completion: 1},
+			reported: reported, known: true, estimated: prices.Usage{Prompt: 36, AudioIn: 9, Completion: 1},
 		},
-		"a response that was cancelled, of which nothing is said": {
-			messages: []string{`{"type":"response.text.delta","response_id":"r","delta":"12345678"}`, `{"type":"response.done","response":{"id":"r","status":"cancelled","usage":null}}`},
-			unsaid:   prices.Usage{Completion: 3},
+		"a response that was cancelled, without a usage": {
+			messages:  []string{`{"type":"response.text.delta","response_id":"r","delta":"12345678"}`, `{"type":"response.done","response":{"id":"r","status":"cancelled","usage":null}}`},
+			estimated: prices.Usage{Completion: 3},
 		},
 		"a transcription": {
 			messages: []string{`{"type":"conversation.item.input_audio_transcription.completed","usage":{"type":"tokens","total_tokens":26,"input_tokens":17,"input_token_details":{"audio_tokens":17},"output_tokens":9}}`},
-			said:     prices.Usage{Prompt: 17, AudioIn: 17, Completion: 9}, known: true,
+			reported: prices.Usage{Prompt: 17, AudioIn: 17, Completion: 9}, known: true,
 		},
 		"a transcription by its duration": {
 			messages: []string{`{"type":"conversation.item.input_audio_transcription.completed","usage":{"type":"duration","seconds":1.5}}`},
-			said:     prices.Usage{Milliseconds: 1500},
+			reported: prices.Usage{Milliseconds: 1500},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,8 +99,8 @@ func TestSessionsUseWhatCame(t *testing.T) {
 			s.End()
 			s.ServerEvent([]byte(done)) // too late
 			s.End()
-			if a.Usage.Usage != c.said || a.Usage.Known != c.known || a.estimated != c.unsaid {
-				t.Errorf("said %+v (%v), not said %+v; want %+v, %+v", a.Usage.Usage, a.Usage.Known, a.estimated, c.said, c.unsaid)
+			if a.Usage.Usage != c.reported || a.Usage.Known != c.known || a.estimated != c.estimated {
+				t.Errorf("said %+v (%v), not said %+v; want %+v, %+v", a.Usage.Usage, a.Usage.Known, a.estimated, c.reported, c.estimated)
 			}
 		})
 	}
@@ -152,11 +152,11 @@ func TestSessionsCountEachResponseOnce(t *testing.T) {
 func FuzzSession(f *testing.F) {
 	f.Add([]byte(asks[1:]), []byte(done))
 	f.Add([]byte(`{"type":"input_audio_buffer.append","audio":"AAAA"}`), []byte(`{"type":"response.output_audio.delta","delta":"AAAA"}`))
-	f.Fuzz(func(t *testing.T, heard, said []byte) {
+	f.Fuzz(func(t *testing.T, sent, reported []byte) {
 		s, a := newSession()
 		for range 3 {
-			s.ClientEvent(heard)
-			s.ServerEvent(said)
+			s.ClientEvent(sent)
+			s.ServerEvent(reported)
 		}
 		s.End()
 		for _, u := range []prices.Usage{a.Usage.Usage, a.estimated} {

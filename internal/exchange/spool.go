@@ -94,7 +94,7 @@ func (s *Spool) readAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// commit tells the spool that no other attempt follows: what is kept is dropped as soon as the
+// commit notes that no other attempt follows: what is kept is dropped as soon as the
 // current attempt has read it.
 func (s *Spool) commit() {
 	s.mu.Lock()

@@ -71,7 +71,7 @@ func TestSpansAreTheCallers(t *testing.T) {
 		{"its own before a traceparent", []string{"traceparent", tp, "x-gw-span-id", "s", "x-gw-parent-span-id", "p", "x-acme-span-name", "n"}, Span{"s", "p", "n"}},
 		{"out of bounds", []string{"x-gw-span-id", long, "x-gw-parent-span-id", "ä", "x-gw-span-name", "a\tb"}, Span{}},
 		{"said twice", []string{"x-gw-span-id", "a", "x-gw-span-id", "b"}, Span{}},
-		{"out of bounds, beside a traceparent", []string{"traceparent", tp, "x-gw-span-id", long}, Span{"?", aParent, "POST /v1/chat/completions"}},
+		{"out of bounds, with a traceparent", []string{"traceparent", tp, "x-gw-span-id", long}, Span{"?", aParent, "POST /v1/chat/completions"}},
 	} {
 		r := w.call(`{}`, c.header...)
 		x := w.Begin(httptest.NewRecorder(), r, endpointOf(r))

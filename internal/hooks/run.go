@@ -201,7 +201,7 @@ func (r *run) hook(ctx context.Context, h *Hook) Result {
 	return result
 }
 
-// check has a check judge what the hooks before have left, or, if it runs beside the others of its
+// check has a check judge what the hooks before have left, or, if it runs in parallel with the others of its
 // hook, what they all judge. done has its answer, if it was started ahead.
 func (r *run) check(ctx context.Context, h *Hook, u *Use, done chan answered, original *guardrails.Subject) *CheckResult {
 	r.readTexts(h.Scope)

@@ -105,7 +105,7 @@ var dialects = map[string]*dialect{
 	},
 	"embed": {request: func(w *walker, key string, at int) {
 		switch key {
-		case "input", "inputs", "texts": // the others are of servers beside OpenAI's
+		case "input", "inputs", "texts": // the others are of servers other than OpenAI's
 			w.textOrList(key, at)
 		case "messages":
 			w.every(at)

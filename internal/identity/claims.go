@@ -123,7 +123,7 @@ func (c *claims) scopes() (scopes []string, named bool) {
 	return slices.Compact(scopes), named
 }
 
-// What claims take in memory beside their texts, in bytes, about.
+// What claims take in memory besides their texts, in bytes, about.
 const (
 	claimsSize = 1 << 10 // with the entry of the map that they are in
 	limitsSize = 4 << 10 // a rate limit of each type, and a budget

@@ -173,15 +173,15 @@ func (v *Verifier) issuerOf(token string) *issuer {
 	if err != nil {
 		return nil
 	}
-	var said struct {
+	var unverified struct {
 		Issuer string `json:"iss"`
 	}
-	if jsonv2.Unmarshal(raw, &said) != nil || said.Issuer == "" {
+	if jsonv2.Unmarshal(raw, &unverified) != nil || unverified.Issuer == "" {
 		return nil
 	}
 	for _, list := range [][]*issuer{v.issuers, v.own()} {
 		for _, i := range list {
-			if i.Name == said.Issuer {
+			if i.Name == unverified.Issuer {
 				return i
 			}
 		}
@@ -306,7 +306,7 @@ func algorithmNames() string {
 	return strings.Join(names, ", ")
 }
 
-// checkHeader checks the header of a token beside its algorithm.
+// checkHeader checks the header of a token besides its algorithm.
 func checkHeader(h *jose.Header) *credentials.Error {
 	for _, name := range []jose.HeaderKey{"crit", "b64"} {
 		if _, ok := h.ExtraHeaders[name]; ok {

@@ -640,7 +640,7 @@ func TestKeysOfASetThatAreOfNoUse(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := ParseKeySet([]byte(keySet(jwk("k", p256().Public()), jwk("l", p256()))), true); err == nil {
-		t.Error("a private key beside a public one")
+		t.Error("a private key with a public one")
 	}
 }
 

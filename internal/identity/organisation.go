@@ -10,9 +10,9 @@ import (
 
 // ownIssuers are the issuers of the organisation's settings.
 type ownIssuers struct {
-	of      *directory.Organisation // the row that says so
-	issuers []*issuer
-	said    []directory.TokenIssuer // of each
+	of       *directory.Organisation // the row that says so
+	issuers  []*issuer
+	settings []directory.TokenIssuer // of each
 }
 
 // own returns the issuers of the organisation's settings as they are now. Those that have not changed
@@ -31,12 +31,12 @@ func (v *Verifier) own() []*issuer {
 	if known = v.organisation.Load(); known != nil && known.of == o {
 		return known.issuers
 	}
-	next := &ownIssuers{of: o, said: o.SignIn.Issuers}
+	next := &ownIssuers{of: o, settings: o.SignIn.Issuers}
 	kept := make(map[*issuer]bool)
-	for _, said := range next.said {
-		i := known.find(&said)
+	for _, settings := range next.settings {
+		i := known.find(&settings)
 		if i == nil {
-			i = v.begin(v.issuerFrom(&said))
+			i = v.begin(v.issuerFrom(&settings))
 		}
 		kept[i] = true
 		next.issuers = append(next.issuers, i)
@@ -50,12 +50,12 @@ func (v *Verifier) own() []*issuer {
 	return next.issuers
 }
 
-func (v *Verifier) issuerFrom(said *directory.TokenIssuer) Issuer {
-	i := Issuer{Name: said.Issuer, Audience: said.Audience, URLs: said.URLs, Client: v.Client}
-	if said.Keys != nil {
-		keys, err := ParseKeySet(said.Keys, true)
+func (v *Verifier) issuerFrom(settings *directory.TokenIssuer) Issuer {
+	i := Issuer{Name: settings.Issuer, Audience: settings.Audience, URLs: settings.URLs, Client: v.Client}
+	if settings.Keys != nil {
+		keys, err := ParseKeySet(settings.Keys, true)
 		if err != nil { // it was checked when it was set
-			v.Logger.Error("the keys of an issuer of the organisation's settings cannot be read", zap.String("issuer", said.Issuer), zap.Error(err))
+			v.Logger.Error("the keys of an issuer of the organisation's settings cannot be read", zap.String("issuer", settings.Issuer), zap.Error(err))
 		}
 		i.Keys = keys
 	}
@@ -70,12 +70,12 @@ func (o *ownIssuers) list() []*issuer {
 }
 
 // find returns the issuer with these settings, or nil.
-func (o *ownIssuers) find(said *directory.TokenIssuer) *issuer {
+func (o *ownIssuers) find(settings *directory.TokenIssuer) *issuer {
 	if o == nil {
 		return nil
 	}
-	for n := range o.said {
-		if reflect.DeepEqual(&o.said[n], said) {
+	for n := range o.settings {
+		if reflect.DeepEqual(&o.settings[n], settings) {
 			return o.issuers[n]
 		}
 	}

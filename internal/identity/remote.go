@@ -21,7 +21,7 @@ const (
 	refreshAfter = 15 * time.Minute // of use
 	// minInterval is the least time between two requests for one key set, whoever asks.
 	minInterval = 10 * time.Second
-	// maxAge is how long keys are used that cannot be fetched anew. After that, a key that was
+	// maxAge is how long keys are used that cannot be fetched again. After that, a key that was
 	// withdrawn could still be used.
 	maxAge = 24 * time.Hour
 	// maxWaiting bounds the requests that wait for a key set at once.

@@ -54,7 +54,7 @@ func (v *outputFile) Path(ctx context.Context) (string, *exchange.Error) {
 	}
 }
 
-// Header returns nil: no header tells of the output's file.
+// Header returns nil: no header is about the output's file.
 func (*outputFile) Header() []exchange.HeaderField { return nil }
 
 // Settle does nothing.

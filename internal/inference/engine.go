@@ -247,7 +247,7 @@ func (e *engine) attempts(more bool) (answered bool) {
 	}
 }
 
-// delivered tells the hooks that the client has the answer of an attempt.
+// delivered notifies the hooks that the client has the answer of an attempt.
 func (e *engine) delivered(rt *roundTrip) {
 	for _, v := range e.visits {
 		if hook, ok := v.(DeliveryHook); ok {

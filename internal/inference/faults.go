@@ -32,7 +32,7 @@ func (f *faults) add(text string) {
 	f.list, f.size = append(f.list, text), f.size+len(text)
 }
 
-// all are the faults, if there are several: the error itself tells one.
+// all are the faults, if there are several: the error itself is one.
 func (f *faults) all() []string {
 	switch {
 	case len(f.list)+f.omitted < 2:

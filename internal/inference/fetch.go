@@ -12,7 +12,7 @@ import (
 // maxFetched bounds the answers that the gateway reads for itself.
 const maxFetched = 4 << 20
 
-// fetch gets a JSON answer of a provider that a caller's call needs first, or beside its own: a
+// fetch gets a JSON answer of a provider that a caller's call needs first, or in addition to its own: a
 // page of its list, or the batch whose output it asks for.
 func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, target *exchange.Attempt, t *routing.Target, to operation) (status int, body []byte, err error) {
 	q := &request{call: x.Call, target: target}
@@ -30,7 +30,7 @@ func (f *Forwarder) fetch(ctx context.Context, x *exchange.Exchange, target *exc
 	return res.StatusCode, body, err
 }
 
-// open sends a request without a body that a caller's call needs first, or beside its own. It goes
+// open sends a request without a body that a caller's call needs first, or in addition to its own. It goes
 // with the headers and settings of the call, and through the same pools and the same guard as its
 // attempts. The caller closes the answer's body, and then the request.
 func (f *Forwarder) open(ctx context.Context, q *request, t *routing.Target, to operation) (*http.Response, error) {

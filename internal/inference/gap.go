@@ -141,7 +141,7 @@ func (c *claims) fetched(g *gap) ([]byte, *exchange.Error) {
 	}
 }
 
-// learnUnsure fetches those objects of which it is not known where in the list they are: files that jobs and
+// learnUnsure fetches those objects whose place in the list is not known: files that jobs and
 // tools made. It returns how many that were.
 func (c *claims) learnUnsure(g *gap) (fetches int, refusal *exchange.Error) {
 	for {

@@ -352,9 +352,9 @@ func TestMalformedLinesOfAHeldBackStreamAreTakenOut(t *testing.T) {
 	}
 	w, x := b.call(t, `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`, nil,
 		"X-Gw-Config", `{"provider":"@one","output_guardrails":[{"contains":{"words":["bad"],"operator":"none"},"deny":true,"stream_mode":"buffer"}]}`)
-	said, failed, whole := heard(w.Body.String(), streams["chatComplete"].text)
-	if w.Code != 200 || said != "fine" || failed != "" || !whole || strings.Contains(w.Body.String(), "half") || !strings.HasSuffix(w.Body.String(), "data: [DONE]\n\n") {
-		t.Errorf("%d %q %q %v: %s", w.Code, said, failed, whole, w.Body)
+	got, failed, whole := received(w.Body.String(), streams["chatComplete"].text)
+	if w.Code != 200 || got != "fine" || failed != "" || !whole || strings.Contains(w.Body.String(), "half") || !strings.HasSuffix(w.Body.String(), "data: [DONE]\n\n") {
+		t.Errorf("%d %q %q %v: %s", w.Code, got, failed, whole, w.Body)
 	}
 	if x.Latest().Malformed != 1 {
 		t.Errorf("%d lines counted as malformed", x.Latest().Malformed)
@@ -369,8 +369,8 @@ func TestAHeldBackResponseSaysWhatWasJudged(t *testing.T) {
 	b.answers["one"] = func() *http.Response { return answering(200, "text/event-stream", stream) }
 	w, _ := b.request(t, http.MethodPost, "/responses", `{"model":"m","input":"hi","stream":true}`, nil,
 		"X-Gw-Config", `{"provider":"@one","output_guardrails":[{"contains":{"words":["secret"],"operator":"none"},"deny":true,"stream_mode":"buffer"}]}`)
-	if said, _, whole := heard(w.Body.String(), streams["createModelResponse"].text); w.Code != 200 || said != "fine" || !strings.Contains(w.Body.String(), "response.completed") {
-		t.Errorf("%d %q %v: %s", w.Code, said, whole, w.Body)
+	if got, _, whole := received(w.Body.String(), streams["createModelResponse"].text); w.Code != 200 || got != "fine" || !strings.Contains(w.Body.String(), "response.completed") {
+		t.Errorf("%d %q %v: %s", w.Code, got, whole, w.Body)
 	}
 }
 

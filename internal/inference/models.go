@@ -170,7 +170,7 @@ func known(x *exchange.Exchange, route *credentials.Route) []model {
 }
 
 // integrated returns the models of a provider that its integration allows, and those that it
-// has beside them.
+// has besides them.
 func integrated(route *credentials.Route, list []model) []model {
 	list = slices.DeleteFunc(list, func(m model) bool { return !route.Allows(m.ID) })
 	for _, slug := range route.Listed() {

@@ -18,7 +18,7 @@ import (
 // maxPeeked bounds how much of an answer is read before it is accepted.
 const maxPeeked = 64 << 10
 
-// A peeked body is an answer of which a part was read ahead. The call pays for the memory of that
+// A peeked body is an answer that was read ahead in part. The call pays for the memory of that
 // part until it is read again.
 type peeked struct {
 	call *exchange.Call // nil: no memory is reserved

@@ -90,15 +90,15 @@ var outputEvents = map[string]string{
 }
 
 var failureEvents = map[string]string{
-	"an error":                          event(`{"error":{"message":"overloaded","type":"server_error"}}`),
-	"an error without a space":          `data:{"error":{"message":"overloaded"}}` + "\n\n",
-	"an error with other ends of line":  `data: {"error":{"message":"overloaded"}}` + "\r\n\r\n",
-	"an error that is a text":           event(`{"error":"overloaded"}`),
-	"an error beside empty choices":     event(`{"choices":[],"error":{"message":"overloaded","code":502}}`),
-	"an error beside a finished choice": event(`{"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"message":"overloaded","code":502}}`),
-	"an error of Anthropic's":           "event: error\n" + event(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`),
-	"an error of a response":            "event: error\n" + event(`{"type":"error","code":"server_error","message":"m","param":null}`),
-	"a response that failed":            "event: response.failed\n" + event(`{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error"}}}`),
+	"an error":                         event(`{"error":{"message":"overloaded","type":"server_error"}}`),
+	"an error without a space":         `data:{"error":{"message":"overloaded"}}` + "\n\n",
+	"an error with other ends of line": `data: {"error":{"message":"overloaded"}}` + "\r\n\r\n",
+	"an error that is a text":          event(`{"error":"overloaded"}`),
+	"an error with empty choices":      event(`{"choices":[],"error":{"message":"overloaded","code":502}}`),
+	"an error with a finished choice":  event(`{"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"message":"overloaded","code":502}}`),
+	"an error of Anthropic's":          "event: error\n" + event(`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`),
+	"an error of a response":           "event: error\n" + event(`{"type":"error","code":"server_error","message":"m","param":null}`),
+	"a response that failed":           "event: response.failed\n" + event(`{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error"}}}`),
 }
 
 // A reader puts an answer's bytes in portions.
@@ -207,7 +207,7 @@ func TestAJSONAnswerThatIsAnErrorIsAFailure(t *testing.T) {
 		"an error with space around it":     {"application/json", " \n" + `{ "error" : { "message" : "overloaded" } } ` + "\n", true},
 		"an error of Anthropic's":           {"application/json", `{"type":"error","error":{"type":"overloaded_error"}}`, true},
 		"an error that is a text":           {"application/json", `{"error":"overloaded"}`, true},
-		"an error beside other members":     {"application/json", `{"error":{"message":"m"},"provider":"p"}`, true},
+		"an error with other members":       {"application/json", `{"error":{"message":"m"},"provider":"p"}`, true},
 		"a completion":                      {"application/json", `{"choices":[{"message":{"content":"x"}}]}`, false},
 		"a completion and an error":         {"application/json", `{"choices":[],"error":{"message":"m"}}`, false},
 		"an error that is null":             {"application/json", `{"id":"r","error":null,"status":"completed"}`, false},

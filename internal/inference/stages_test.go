@@ -111,7 +111,7 @@ func TestStagesAreAskedInTheirOrder(t *testing.T) {
 	}
 }
 
-// An opinion is a stage of which the engine knows nothing but its interfaces: it inspects answers,
+// An opinion is a stage that the engine knows by its interfaces only: it inspects answers,
 // changes their status, adds to them, and has something to say in the record.
 type opinion struct {
 	*bench

@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/exchange"
 )
 
-// answered tells visits that a call has an answer that they do not follow; see [AnsweredHook].
+// answered notifies visits that a call has an answer that they do not follow; see [AnsweredHook].
 func answered(visits []Visit, attempt *exchange.Attempt, sent bool) {
 	for _, v := range visits {
 		if hook, ok := v.(AnsweredHook); ok {

@@ -93,8 +93,8 @@ func quoted(s string) string {
 	return `"` + b + `"`
 }
 
-// heard is what a client gets of a stream: its text, and the types of errors.
-func heard(body string, text func(gjson.Result) string) (said, failed string, whole bool) {
+// received is what a client gets of a stream: its text, and the types of errors.
+func received(body string, text func(gjson.Result) string) (got, failed string, whole bool) {
 	for line := range strings.Lines(body) {
 		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
 		if !ok {
@@ -105,7 +105,7 @@ func heard(body string, text func(gjson.Result) string) (said, failed string, wh
 			continue
 		}
 		v := gjson.Parse(data)
-		said += text(v)
+		got += text(v)
 		if v.Get("error").Exists() {
 			failed += v.Get("error.type").Str
 		}
@@ -115,7 +115,7 @@ func heard(body string, text func(gjson.Result) string) (said, failed string, wh
 			whole = true
 		}
 	}
-	return said, failed, whole
+	return got, failed, whole
 }
 
 // However a stream comes, the status, the verdict, what is replaced and the text that the client
@@ -136,7 +136,7 @@ func TestJudgmentsOfStreamsDoNotDependOnHowTheyCome(t *testing.T) {
 					b.gateway.Router.Providers["one"].Dialect = "anthropic"
 				}
 				s := streams[e.name]
-				ask := func(pieces, chunks []string) (status int, said, failed, body string) {
+				ask := func(pieces, chunks []string) (status int, got, failed, body string) {
 					b.answers["one"] = func() *http.Response {
 						res := answering(200, "text/event-stream", "")
 						res.Body, res.ContentLength = &pieced{append([]string(nil), chunks...)}, -1
@@ -145,33 +145,33 @@ func TestJudgmentsOfStreamsDoNotDependOnHowTheyCome(t *testing.T) {
 					call := strings.Replace(e.call, "{", `{"stream":true,`, 1)
 					w, _ := b.request(t, http.MethodPost, e.path, call, nil, "X-Gw-Config", `{"provider":"@one","output_guardrails":[`+hook+`]}`)
 					var whole bool
-					said, failed, whole = heard(w.Body.String(), s.text)
+					got, failed, whole = received(w.Body.String(), s.text)
 					if w.Code == 200 && (failed == "") != whole {
 						t.Errorf("failed with %q, and came to its end: %v: %s", failed, whole, w.Body)
 					}
-					return w.Code, said, failed, w.Body.String()
+					return w.Code, got, failed, w.Body.String()
 				}
 				rapid.Check(t, func(t *rapid.T) {
 					text := rapid.StringMatching(`[ab1é ]{1,120}`).Draw(t, "text")
 					all := s.of([]string{text})
-					status, said, failed, _ := ask(nil, []string{all})
+					status, got, failed, _ := ask(nil, []string{all})
 					pieces := cutUp(t, text)
 					otherStatus, other, otherFailed, body := ask(pieces, cutUp(t, s.of(pieces)))
-					if status != otherStatus || said != other || failed != otherFailed {
-						t.Fatalf("%q: %d %q %q, and in pieces %d %q %q: %s", text, status, said, failed, otherStatus, other, otherFailed, body)
+					if status != otherStatus || got != other || failed != otherFailed {
+						t.Fatalf("%q: %d %q %q, and in pieces %d %q %q: %s", text, status, got, failed, otherStatus, other, otherFailed, body)
 					}
 					for _, bad := range []string{"1b1b", "éééé"} {
 						if strings.Contains(hook, "deny") && strings.Contains(body, bad) {
 							t.Fatalf("%q was sent: %s", bad, body)
 						}
 					}
-					if bad := strings.Contains(text, "1b1b") || strings.Contains(text, "éééé"); buffers && strings.Contains(hook, "deny") && (bad != (status == 446) || bad && said != "" || !bad && said != text) {
-						t.Fatalf("%q: %d %q: %s", text, status, said, body)
+					if bad := strings.Contains(text, "1b1b") || strings.Contains(text, "éééé"); buffers && strings.Contains(hook, "deny") && (bad != (status == 446) || bad && got != "" || !bad && got != text) {
+						t.Fatalf("%q: %d %q: %s", text, status, got, body)
 					}
 					if !strings.Contains(hook, "deny") {
 						want := strings.NewReplacer("a1", "<#>", "1a", "<#>").Replace(text)
-						if said != want || strings.Contains(body, "a1") || strings.Contains(body, "1a") {
-							t.Fatalf("%q becomes %q, want %q: %s", text, said, want, body)
+						if got != want || strings.Contains(body, "a1") || strings.Contains(body, "1a") {
+							t.Fatalf("%q becomes %q, want %q: %s", text, got, want, body)
 						}
 					}
 				})
@@ -188,7 +188,7 @@ func TestStreamsAreRefusedInTheMiddle(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		status     int
-		said       string
+		got        string
 	}{
 		{"at once", "bad", 446, ""},
 		{"within the first window", strings.Repeat("x", 200) + "bad", 446, ""},
@@ -199,8 +199,8 @@ func TestStreamsAreRefusedInTheMiddle(t *testing.T) {
 			return answering(200, "text/event-stream", streams["chatComplete"].of([]string{c.text}))
 		}
 		w, x := b.call(t, `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`, nil, "X-Gw-Config", `{"provider":"@one","cache":"simple","output_guardrails":[`+hook+`]}`)
-		said, failed, whole := heard(w.Body.String(), streams["chatComplete"].text)
-		if w.Code != c.status || !strings.HasPrefix(said, c.said) || strings.Contains(w.Body.String(), "bad") || whole {
+		got, failed, whole := received(w.Body.String(), streams["chatComplete"].text)
+		if w.Code != c.status || !strings.HasPrefix(got, c.got) || strings.Contains(w.Body.String(), "bad") || whole {
 			t.Errorf("%s: status %d: %s", c.name, w.Code, w.Body)
 		}
 		if c.status == 200 && (failed != "hooks_failed" || x.Cut != kindHooksFailed || !strings.Contains(w.Body.String(), "mine")) {
@@ -229,9 +229,9 @@ func TestAWindowedStreamHasOnlySoManyTexts(t *testing.T) {
 			return answering(200, "text/event-stream", s.String()+"data: [DONE]\n\n")
 		}
 		w, _ := b.call(t, `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`, nil, "X-Gw-Config", `{"provider":"@one","output_guardrails":[`+hook+`]}`)
-		said, failed, whole := heard(w.Body.String(), func(v gjson.Result) string { return v.Get("choices.0.delta.content").Str })
-		if fits := n == hooks.MaxTexts; whole != fits || fits && said != strings.Repeat("x", n) || (w.Code == 200 && failed == "") != fits {
-			t.Errorf("%d texts: %d, failed %q, %d bytes", n, w.Code, failed, len(said))
+		got, failed, whole := received(w.Body.String(), func(v gjson.Result) string { return v.Get("choices.0.delta.content").Str })
+		if fits := n == hooks.MaxTexts; whole != fits || fits && got != strings.Repeat("x", n) || (w.Code == 200 && failed == "") != fits {
+			t.Errorf("%d texts: %d, failed %q, %d bytes", n, w.Code, failed, len(got))
 		}
 	}
 }
@@ -270,9 +270,9 @@ func TestTextsOfWindowsCountOnce(t *testing.T) {
 		b.answers["one"] = func() *http.Response { return answering(200, "text/event-stream", c.stream) }
 		w, x := b.call(t, `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`, nil,
 			"X-Gw-Config", `{"provider":"@one","output_guardrails":[{"contains":{"words":["bad"],"operator":"none"},"deny":true,"stream_mode":"window"}]}`)
-		said, _, _ := heard(w.Body.String(), streams["chatComplete"].text)
-		if a := x.Latest(); a.TextBytes != int64(c.seen) || len(said) > 1000 || strings.Contains(said, "bad") {
-			t.Errorf("%s: %d bytes of text were seen, want %d; the client got %d", c.name, a.TextBytes, c.seen, len(said))
+		got, _, _ := received(w.Body.String(), streams["chatComplete"].text)
+		if a := x.Latest(); a.TextBytes != int64(c.seen) || len(got) > 1000 || strings.Contains(got, "bad") {
+			t.Errorf("%s: %d bytes of text were seen, want %d; the client got %d", c.name, a.TextBytes, c.seen, len(got))
 		}
 	}
 }

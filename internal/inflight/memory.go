@@ -18,7 +18,7 @@ func Default() int64 {
 }
 
 const (
-	// memoryOfCall is what a call takes at least, beside its bodies: a stream that waits for its
+	// memoryOfCall is what a call takes at least, besides its bodies: a stream that waits for its
 	// next event takes about 100 KB.
 	memoryOfCall = 100 << 10
 

@@ -1,4 +1,4 @@
-// Package latest holds what a configuration tells to what outlives it. While a configuration
+// Package latest holds what a configuration passes to what outlives it. While a configuration
 // replaces another, both are there, and the newer one counts; if it fails to start, the older
 // one counts again.
 package latest

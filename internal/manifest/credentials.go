@@ -137,7 +137,7 @@ func readVirtualKey(x *session, f *form, old *credentials.VirtualKey, at string)
 	}
 	provided := f.get("integration_id").Str != ""
 	if provided && (f.get("key").Exists() || f.get("model_config").Exists()) {
-		return nil, wrong(at+".key", "expected neither key nor model_config beside integration_id, which has them")
+		return nil, wrong(at+".key", "expected neither key nor model_config with integration_id, which has them")
 	}
 	finish, err := x.readCredential("virtual_keys", f, stored, at)
 	if err != nil {

@@ -44,7 +44,7 @@ const (
 	bytesAtOnce = 1 << 20
 )
 
-// Import makes the objects of a document those of the store. What the store has beside them is
+// Import makes the objects of a document those of the store. What the store has besides them is
 // kept. The whole document is checked first, and the error, an [*Error], says what is wrong with
 // it. Then objects are written, some in a transaction, with a row of the audit trail each; what an
 // error interrupts there can be imported again.

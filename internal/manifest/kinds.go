@@ -65,7 +65,7 @@ var kinds = []kind{
 		},
 		check: func(_ *session, m *directory.Member) error {
 			if m.WorkspaceID == "" || m.UserID == "" {
-				return wrong("workspace_id", "expected one beside user_id")
+				return wrong("workspace_id", "expected one with user_id")
 			}
 			if !m.Role.Valid() {
 				return wrong("role", "expected admin, manager or member")

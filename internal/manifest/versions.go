@@ -25,7 +25,7 @@ type texts struct {
 	members []string
 }
 
-// versionFields are the members of every version, beside those of its text.
+// versionFields are the members of every version, besides those of its text.
 type versionFields struct {
 	ID        string    `json:"id"`
 	Number    int       `json:"number"`
@@ -119,7 +119,7 @@ func (t *texts) read(x *session, of, workspace string, f *form, old []versions.V
 	return versions.Kept(all), nil
 }
 
-// versionOf reads the members of a version beside those that have its text.
+// versionOf reads the members of a version besides those that have its text.
 func versionOf(v gjson.Result, texts []string, at string) (fields versionFields, err error) {
 	rest := &form{text: []byte(v.Raw)}
 	if !v.IsObject() {

@@ -84,8 +84,8 @@ var errMoved = errors.New("the groups of rate limits are too busy")
 
 // Admit counts a call against every policy of its workspace that matches, all together or none.
 // While only what other calls have reserved keeps it out, it waits for them, at most for
-// patience.
-func (l *Limits) Admit(ctx context.Context, workspace string, f Call, ask Scope, patience time.Duration) (*Verdict, error) {
+// maxWait.
+func (l *Limits) Admit(ctx context.Context, workspace string, f Call, ask Scope, maxWait time.Duration) (*Verdict, error) {
 	var late <-chan time.Time
 	for moves := 0; moves < maxMoves; {
 		v := &Verdict{limits: l}
@@ -101,11 +101,11 @@ func (l *Limits) Admit(ctx context.Context, workspace string, f Call, ask Scope,
 		case moved:
 			moves++
 			continue
-		case freed == nil || patience <= 0:
+		case freed == nil || maxWait <= 0:
 			return v, nil
 		}
 		if late == nil {
-			timer := time.NewTimer(patience)
+			timer := time.NewTimer(maxWait)
 			defer timer.Stop()
 			late = timer.C
 		}

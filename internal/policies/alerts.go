@@ -53,7 +53,7 @@ const (
 	// maxKnown is for how many counters the alerts that were sent are kept in memory.
 	maxKnown = 10_000
 
-	// A budget is exhausted when its limit is booked, or when it has refused a call of which nine
+	// A budget is exhausted when its limit is booked, or when it has refused a call and nine
 	// tenths are booked: calls of tokens and costs are refused before the limit is reached.
 	exhaustedFrom = 0.9
 

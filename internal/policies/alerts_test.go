@@ -16,16 +16,16 @@ import (
 )
 
 // listen has the alerts of a world listed, also after a restart.
-func (w *world) listen() { w.OnAlert(w.heard.add) }
+func (w *world) listen() { w.OnAlert(w.received.add) }
 
-// heard are the alerts that were committed.
-type heard struct {
+// received are the alerts that were committed.
+type received struct {
 	mu   sync.Mutex
 	all  []*Alert
 	fail error
 }
 
-func (h *heard) add(tx *storage.Txn, a *Alert) error {
+func (h *received) add(tx *storage.Txn, a *Alert) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	tx.OnCommit(func() {
@@ -41,13 +41,13 @@ func (w *world) alerted() (types string) {
 	w.t.Helper()
 	w.restart()
 	w.listen()
-	w.heard.mu.Lock()
-	defer w.heard.mu.Unlock()
+	w.received.mu.Lock()
+	defer w.received.mu.Unlock()
 	var all []string
-	for _, a := range w.heard.all {
+	for _, a := range w.received.all {
 		all = append(all, strings.TrimPrefix(a.Type, "usage_limit_"))
 	}
-	w.heard.all = nil
+	w.received.all = nil
 	return strings.Join(all, " ")
 }
 
@@ -104,10 +104,10 @@ func TestAnAlertSaysWhatItIsAbout(t *testing.T) {
 	v := w.admit("ws-1", call{"demand": {"1 1"}, KeyAPIKey: {"key-1"}, MetadataPrefix + "user": {"ann"}})
 	w.settle(v, Used{Tokens: 70})
 	w.Close()
-	if len(w.heard.all) != 1 {
-		t.Fatalf("%d alerts", len(w.heard.all))
+	if len(w.received.all) != 1 {
+		t.Fatalf("%d alerts", len(w.received.all))
 	}
-	a := w.heard.all[0]
+	a := w.received.all[0]
 	if a.Policy != "b" || a.Name != "team" || a.Group != "api_key:key-1-metadata.user:ann" || a.Key != "key-1" || a.Counts != Tokens || a.Limit != 100 ||
 		*a.Threshold != 50 || a.Booked != 70 || a.WorkspaceID != "ws-1" || a.OrganisationID != "org" || a.ID == "" || !a.At.Equal(w.clock()) || a.Carrier != "" {
 		t.Errorf("%+v", a)
@@ -144,10 +144,10 @@ func TestABudgetOfAKeyIsToldOf(t *testing.T) {
 		w.settle(w.admit("ws-1", call{KeyAPIKey: {"key-1"}}), Used{})
 	}
 	w.Close()
-	if len(w.heard.all) != 1 {
-		t.Fatalf("%d alerts", len(w.heard.all))
+	if len(w.received.all) != 1 {
+		t.Fatalf("%d alerts", len(w.received.all))
 	}
-	if a := w.heard.all[0]; a.Type != AlertExhausted || a.Carrier != KeyAPIKey || a.Object != "key-1" || a.Key != "key-1" || a.Policy != "" || a.Group != "default" {
+	if a := w.received.all[0]; a.Type != AlertExhausted || a.Carrier != KeyAPIKey || a.Object != "key-1" || a.Key != "key-1" || a.Policy != "" || a.Group != "default" {
 		t.Errorf("%+v", a)
 	}
 }
@@ -156,11 +156,11 @@ func TestABudgetOfAKeyIsToldOf(t *testing.T) {
 func TestAnAlertIsNotLostWithAFailedWriteOrAReset(t *testing.T) {
 	w := newWorld(t)
 	w.listen()
-	w.heard.fail = errors.New("no room")
+	w.received.fail = errors.New("no room")
 	w.budget(budgetOf(Tokens, 100))
 	w.use(100)
 	w.expectAlerts("")
-	w.heard.fail = nil
+	w.received.fail = nil
 	w.refused("ws-1", call{}, "b")
 	w.expectAlerts("exhausted")
 
@@ -219,10 +219,10 @@ func TestEachAlertIsToldOnce(t *testing.T) {
 			}
 			calls.Wait()
 			w.restart()
-			for _, a := range w.heard.all {
+			for _, a := range w.received.all {
 				sent[a.Key+" "+a.Type]++
 			}
-			w.heard.all = nil
+			w.received.all = nil
 			w.listen()
 		}
 		for _, key := range keys {

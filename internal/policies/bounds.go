@@ -63,7 +63,7 @@ func (s *Store[P]) admits(tx *storage.Txn, p *Policy) error {
 }
 
 // dropArchived makes room for a policy that is being archived. Memory says which were
-// archived first, as it is not to be read anew for each policy, and what has been archived
+// archived first, as it is not to be read again for each policy, and what has been archived
 // stays so; the store, when there is room.
 func (s *Store[P]) dropArchived(tx *storage.Txn, p *Policy) error {
 	stored := s.rows.In(tx)

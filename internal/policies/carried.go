@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// Carried is the limits that an object itself has, such as an API key: they count its calls, beside
+// Carried is the limits that an object itself has, such as an API key: they count its calls, in addition to
 // the policies that match them.
 type Carried struct {
 	// Carrier is what kind of object it is: KeyAPIKey, KeyWorkspace, KeyVirtualKey (also a provider),

@@ -36,7 +36,7 @@ type Limits struct {
 	loggedAt  atomic.Int64 // when that was last logged, in nanoseconds since 1970
 
 	logger *zap.Logger
-	ctx    context.Context // of what is done beside the calls
+	ctx    context.Context // of what is done in the background
 	cancel context.CancelFunc
 	jobs   sync.WaitGroup
 
@@ -92,7 +92,7 @@ func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time
 	return p, err
 }
 
-// Close ends what is done beside the calls.
+// Close ends what is done in the background.
 func (l *Limits) Close() {
 	l.cancel()
 	l.jobs.Wait()
@@ -173,8 +173,8 @@ func (l *Limits) forget(ctx context.Context, name string) error {
 // Uncounted notes that a call passes although it could not be counted, and logs why, once a minute.
 func (l *Limits) Uncounted(why error) {
 	l.uncounted.Add(1)
-	now, said := l.now().UnixNano(), l.loggedAt.Load()
-	if (said == 0 || now-said >= int64(time.Minute)) && l.loggedAt.CompareAndSwap(said, now) {
+	now, last := l.now().UnixNano(), l.loggedAt.Load()
+	if (last == 0 || now-last >= int64(time.Minute)) && l.loggedAt.CompareAndSwap(last, now) {
 		l.logger.Error("calls pass without being counted against their limits, as on_store_failure says", zap.Error(why))
 	}
 }

@@ -164,7 +164,7 @@ func TestConditionsMatch(t *testing.T) {
 		{"a star in a value, which is not a pattern", []Condition{{KeyAPIKey, []string{"key-*"}, nil}}, false},
 		{"anything of what the call has not", []Condition{{"metadata.region", []string{"*"}, nil}}, false},
 		{"a value that the call has not", []Condition{{"metadata.region", []string{"eu"}, nil}}, false},
-		{"what the call has not beside what it has", []Condition{{KeyAPIKey, []string{"*"}, nil}, {"metadata.region", []string{"*"}, nil}}, false},
+		{"what the call has not with what it has", []Condition{{KeyAPIKey, []string{"*"}, nil}, {"metadata.region", []string{"*"}, nil}}, false},
 		{"the workspace by its id", []Condition{{KeyWorkspace, []string{"ws-uuid"}, nil}}, true},
 		{"the workspace by its slug", []Condition{{KeyWorkspace, []string{"my-workspace"}, nil}}, true},
 		{"another workspace", []Condition{{KeyWorkspace, []string{"ws-other"}, nil}}, false},

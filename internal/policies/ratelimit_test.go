@@ -23,8 +23,8 @@ type world struct {
 	db  *storage.DB
 	now atomic.Int64
 
-	booted int64
-	heard  heard
+	booted   int64
+	received received
 }
 
 func (w *world) clock() time.Time { return time.Unix(0, w.now.Load()) }

@@ -16,7 +16,7 @@ type Rule struct {
 	Window time.Duration // ledger.Forever: it is a budget
 
 	counts             kind
-	alertAt            *int64   // of a budget, what to tell of; nil: nothing
+	alertAt            *int64   // of a budget, what to alert of; nil: nothing
 	carrier            *Carried // whose limit it is; nil: it is a policy
 	allowsUnknownPrice bool
 	schedule           *Schedule // of a budget

@@ -36,7 +36,7 @@ func (w *world) refusedByToken(c tokenCall) {
 	}
 }
 
-// The limits of a token count the calls that are made with it, beside all others and through restarts, and not those
+// The limits of a token count the calls that are made with it, in addition to all others and through restarts, and not those
 // with another token of the same caller.
 func TestLimitsOfTokensCountByToken(t *testing.T) {
 	const budget, rates = `[{"id":"x","type":"requests","credit_limit":3,"status":"active"}]`, `[{"type":"requests","unit":"rpm","value":2}]`

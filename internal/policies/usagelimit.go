@@ -13,7 +13,7 @@ import (
 type UsageLimit struct {
 	Policy
 	// Limit is what may be used, in requests, tokens or pico-dollars. AlertThreshold, in the
-	// same, is what to tell somebody of; nil: nobody is told.
+	// same, is what to alert somebody of; nil: there is no alert.
 	Limit          int64  `json:"limit"`
 	AlertThreshold *int64 `json:"alert_threshold,omitempty"`
 	Schedule
@@ -99,7 +99,7 @@ func (s *Schedule) validate() error {
 	case s.PeriodicReset != "" && s.PeriodicResetDays != 0:
 		return &FieldError{"periodic_reset_days", "expected periodic_reset or periodic_reset_days, not both"}
 	case s.NextResetAt != nil && !s.periodic():
-		return &FieldError{"next_usage_reset_at", "expected periodic_reset or periodic_reset_days beside it"}
+		return &FieldError{"next_usage_reset_at", "expected periodic_reset or periodic_reset_days with it"}
 	}
 	return nil
 }

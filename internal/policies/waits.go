@@ -9,7 +9,7 @@ import (
 // maxWaits bounds the counters of which memory knows how long their reservations are held.
 const maxWaits = 20_000
 
-// leastWait is what is said to a caller if nothing else is known.
+// leastWait is what a caller is told if nothing else is known.
 const leastWait = time.Second
 
 // waits are how long reservations of budgets are held, on average, by counter: when what others
@@ -31,7 +31,7 @@ func (w *waits) held(counter string, d time.Duration) {
 		if w.of == nil {
 			w.of = make(map[string]time.Duration)
 		}
-		for other := range w.of { // any other makes room: it begins anew
+		for other := range w.of { // any other makes room: it starts over
 			if len(w.of) < maxWaits {
 				break
 			}

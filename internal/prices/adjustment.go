@@ -26,7 +26,7 @@ var unitsOfParts = map[string]int{
 	"response_text_token": completions, "prediction_accepted_token": completions, "prediction_rejected_token": completions,
 }
 
-// MultiplierNames are the names of multipliers, beside default, image and additional_units.
+// MultiplierNames are the names of multipliers, besides default, image and additional_units.
 func MultiplierNames() []string {
 	names, _ := ConfigNames()
 	for name := range unitsOfParts {

@@ -1,4 +1,4 @@
-// Package rotation rotates API keys that are due, and tells of keys that were rotated, that
+// Package rotation rotates API keys that are due, and reports keys that were rotated, that
 // will be, and whose time ends or has ended. It also writes when keys were last used.
 package rotation
 
@@ -21,7 +21,7 @@ const (
 	// every is how often keys are looked at.
 	every = time.Minute
 
-	// ahead is how long before an event another one tells of it.
+	// ahead is how long before an event another one announces it.
 	ahead = 24 * time.Hour
 
 	// maxEvents is how many events may wait to be handled.
@@ -39,7 +39,7 @@ const (
 // Settings are what a configuration says.
 type Settings struct {
 	KeyPrefix string // of new secrets
-	// Emit tells of an event. It may take its time.
+	// Emit reports an event. It may take its time.
 	Emit func(name string, data map[string]any)
 }
 
@@ -125,7 +125,7 @@ func (r *Rotator) tell(e event) {
 	}
 }
 
-// Rotated tells that a key was rotated by somebody.
+// Rotated reports that a key was rotated by somebody.
 func (r *Rotator) Rotated(k *credentials.APIKey) { r.queue(EventRotated, k, false) }
 
 func (r *Rotator) queue(name string, k *credentials.APIKey, unattended bool) {
@@ -216,7 +216,7 @@ func (r *Rotator) handle(tx *storage.Txn, step storage.Step, id string, now time
 		return nil
 	}
 	if f.days != 0 {
-		if err := r.oblige(tx, &k, f.days, now); err != nil {
+		if err := r.applyRotation(tx, &k, f.days, now); err != nil {
 			return err
 		}
 	}
@@ -245,9 +245,9 @@ func (r *Rotator) handle(tx *storage.Txn, step storage.Step, id string, now time
 	})
 }
 
-// oblige makes a key be rotated as often as its workspace says.
-func (r *Rotator) oblige(tx *storage.Txn, k *credentials.APIKey, days int, now time.Time) error {
-	if _, err := k.Oblige(days, now); err != nil {
+// applyRotation sets how often a key is rotated, by the settings of its workspace.
+func (r *Rotator) applyRotation(tx *storage.Txn, k *credentials.APIKey, days int, now time.Time) error {
+	if _, err := k.RotateEvery(days, now); err != nil {
 		return err
 	}
 	return r.trail.Add(tx, &audit.Record{

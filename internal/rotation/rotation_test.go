@@ -64,7 +64,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// reload opens the keyring anew, as after a restart.
+// reload reopens the keyring, as after a restart.
 func (f *fixture) reload() {
 	f.t.Helper()
 	var err error

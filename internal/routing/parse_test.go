@@ -202,16 +202,16 @@ func TestParseListsEveryFault(t *testing.T) {
 
 		// Passthrough.
 		{`{"passthrough":true,"override_params":{"a":1},"strategy":{"mode":"single"},"targets":[` + vk + `]}`, []string{
-			"targets: not allowed beside passthrough", "strategy: not allowed beside passthrough", "override_params: not allowed beside passthrough",
+			"targets: not allowed with passthrough", "strategy: not allowed with passthrough", "override_params: not allowed with passthrough",
 		}},
-		{`{"passthrough":true,"input_guardrails":["g"]}`, []string{"input_guardrails: not allowed beside passthrough"}},
+		{`{"passthrough":true,"input_guardrails":["g"]}`, []string{"input_guardrails: not allowed with passthrough"}},
 		{`{"strategy":{"mode":"single"},"targets":[{"virtual_key":"k","passthrough":true,"fetch_integrated_models":true}]}`, []string{
 			"targets[0].passthrough: only allowed at the top of a config", "targets[0].fetch_integrated_models: only allowed at the top of a config",
 		}},
 
 		// Strategies and targets.
-		{`{"targets":[` + vk + `]}`, []string{"strategy: required beside targets"}},
-		{`{"strategy":{"mode":"single"}}`, []string{"targets: required beside strategy"}},
+		{`{"targets":[` + vk + `]}`, []string{"strategy: required with targets"}},
+		{`{"strategy":{"mode":"single"}}`, []string{"targets: required with strategy"}},
 		{`{"strategy":{"mode":"single"},"targets":[]}`, []string{"targets: expected 1 to 100 elements"}},
 		{`{"strategy":{"mode":"single"},"targets":{}}`, []string{"targets: expected an array"}},
 		{`{"strategy":{"mode":"single"},"targets":["k"]}`, []string{"targets[0]: expected an object"}},
@@ -302,7 +302,7 @@ func TestParseListsEveryFault(t *testing.T) {
 			t.Errorf("Parse(%.300s):\n got %s\nwant %s", c.raw, strings.Join(got, "\n     "), strings.Join(c.want, "\n     "))
 		}
 		if config != nil {
-			t.Errorf("Parse(%.300s) returned a config beside faults", c.raw)
+			t.Errorf("Parse(%.300s) returned a config with faults", c.raw)
 		}
 	}
 }

@@ -15,13 +15,13 @@ const (
 func (p *parser) conditions(t *Target, path string, v []byte) {
 	p.list(path, v, 1, maxConditions, func(at string, v []byte) {
 		c := Condition{Then: -1}
-		said := false
+		found := false
 		if !p.object(at, v, func(at, name string, v []byte) {
 			switch name {
 			case "query":
 				c.query = p.query(at, v, 1)
 			case "then":
-				said = true
+				found = true
 				c.Then = p.reference(t, at, v)
 			default:
 				p.errorf(at, "unknown key%s", suggestion(name))
@@ -32,7 +32,7 @@ func (p *parser) conditions(t *Target, path string, v []byte) {
 		if c.query == nil {
 			p.errorf(in(at, "query"), "required")
 		}
-		if !said {
+		if !found {
 			p.errorf(in(at, "then"), "required: the name of a target")
 		}
 		t.Strategy.Conditions = append(t.Strategy.Conditions, c)

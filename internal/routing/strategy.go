@@ -13,9 +13,9 @@ func (p *parser) strategies(t *Target, path string, strategy, targets []byte) {
 	case strategy == nil && targets == nil:
 		return
 	case strategy == nil:
-		p.errorf(in(path, "strategy"), "required beside targets")
+		p.errorf(in(path, "strategy"), "required with targets")
 	case targets == nil:
-		p.errorf(in(path, "targets"), "required beside strategy")
+		p.errorf(in(path, "targets"), "required with strategy")
 	}
 	s := &Strategy{Default: -1}
 	if strategy != nil {
@@ -216,11 +216,11 @@ func (p *parser) breaker(path string, v []byte) *BreakerPolicy {
 
 func (p *parser) sticky(path string, v []byte) *Sticky {
 	s := &Sticky{TTL: defaultStickyTTL}
-	enabled, said := false, false
+	enabled, given := false, false
 	ok := p.object(path, v, func(at, name string, v []byte) {
 		switch name {
 		case "enabled":
-			enabled, said = p.boolean(at, v), true
+			enabled, given = p.boolean(at, v), true
 		case "hash_fields":
 			p.list(at, v, 0, maxHashFields, func(at string, v []byte) {
 				if f, ok := p.field(at, p.text(at, v, maxPath), false); ok {
@@ -233,7 +233,7 @@ func (p *parser) sticky(path string, v []byte) *Sticky {
 			p.errorf(at, "unknown key%s", suggestion(name))
 		}
 	})
-	if ok && !said {
+	if ok && !given {
 		p.errorf(in(path, "enabled"), "required: true or false")
 	}
 	if enabled && !p.options.Saved {

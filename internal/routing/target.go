@@ -98,12 +98,12 @@ func (p *parser) target(path string, v []byte, parent *Target) *Target {
 	p.strategies(t, path, strategy, targets)
 	p.complete(t, path, given)
 	if t.PromptID != "" && (given["strategy"] || given["targets"]) {
-		p.errorf(in(path, "prompt_id"), "not allowed beside targets; name the prompt in one of them")
+		p.errorf(in(path, "prompt_id"), "not allowed with targets; name the prompt in one of them")
 	}
 	if parent == nil && p.config.Passthrough {
 		for _, name := range []string{"targets", "strategy", "override_params", "prompt_id", "input_guardrails", "output_guardrails", "before_request_hooks", "after_request_hooks", "input_mutators", "output_mutators"} {
 			if given[name] {
-				p.errorf(in(path, name), "not allowed beside passthrough")
+				p.errorf(in(path, name), "not allowed with passthrough")
 			}
 		}
 	}

@@ -25,7 +25,7 @@ const (
 	// MaxStale is the greatest age of a value that is served while its manager cannot be used.
 	MaxStale = 24 * time.Hour
 
-	refresh = 4 * time.Minute  // the age from which on a value is fetched anew in the background
+	refresh = 4 * time.Minute  // the age from which on a value is fetched again in the background
 	retry   = 10 * time.Second // between fetches of a secret whose manager fails
 	timeout = 15 * time.Second // of a fetch
 	unused  = time.Hour        // until a value is dropped

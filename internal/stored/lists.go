@@ -47,7 +47,7 @@ type place struct {
 	ID          string    `json:"id"`
 	Purpose     string    `json:"purpose,omitempty"`
 	Until       time.Time `json:"until,omitzero"` // that the provider keeps it
-	// Unsure: nobody has said when it was created, which was some time before Created. It is not in the
+	// Unsure: it is not known when it was created, which was some time before Created. It is not in the
 	// order of the list, but of those of which that has to be asked.
 	Unsure bool `json:"unsure,omitempty"`
 }
@@ -211,7 +211,7 @@ func (o *Owners) CreatedAt(ctx context.Context, workspace, account, id string) (
 	return made, err
 }
 
-// Unsure returns at most n objects of a workspace of which it is not known where they are in a list, until
+// Unsure returns at most n objects of a workspace whose place in a list is not known, until
 // [Owners.Learn] is told. Next does not return them.
 func (o *Owners) Unsure(ctx context.Context, workspace, account, list string, n int) (ids []string, err error) {
 	err = o.db.View(ctx, func(tx storage.Tx) error {

@@ -40,24 +40,24 @@ func TestStretchesOfAList(t *testing.T) {
 		for n := range rapid.IntRange(0, 12).Draw(rt, "objects") {
 			made := object{fmt.Sprint("o", run, "-", n), rapid.Int64Range(1, 5).Draw(rt, "created")}
 			all = append(all, made)
-			said := made.created
+			createdAt := made.created
 			if rapid.Bool().Draw(rt, "unknown") {
-				said = 0
+				createdAt = 0
 			}
-			listed := []Listed{{ID: made.id, List: list, Created: said}}
+			listed := []Listed{{ID: made.id, List: list, Created: createdAt}}
 			if err := o.Claim(t.Context(), "ws", "p", listed, time.Unix(int64(100+n), 0), false); err != nil {
 				rt.Fatal(err)
 			}
 			unsure, err := o.Unsure(t.Context(), "ws", "p", list, 2)
-			if err != nil || len(unsure) != len(listed) && said == 0 || len(unsure) > 0 && said != 0 {
-				rt.Fatalf("%d is known of an object, and unsure are %v, %v", said, unsure, err)
+			if err != nil || len(unsure) != len(listed) && createdAt == 0 || len(unsure) > 0 && createdAt != 0 {
+				rt.Fatalf("%d is known of an object, and unsure are %v, %v", createdAt, unsure, err)
 			}
-			if got, _ := next(t, o, Stretch{List: list}, 100); slices.Contains(got, made.id) != (said != 0) {
-				rt.Fatalf("%d is known of an object, and the list has %v", said, got)
+			if got, _ := next(t, o, Stretch{List: list}, 100); slices.Contains(got, made.id) != (createdAt != 0) {
+				rt.Fatalf("%d is known of an object, and the list has %v", createdAt, got)
 			}
 			listed[0].Created = made.created
-			if moved, err := o.Learn(t.Context(), "ws", "p", listed, nil, time.Unix(1000, 0)); err != nil || moved != (said == 0) {
-				rt.Fatalf("%d is learned instead of %d: moved %v, %v", made.created, said, moved, err)
+			if moved, err := o.Learn(t.Context(), "ws", "p", listed, nil, time.Unix(1000, 0)); err != nil || moved != (createdAt == 0) {
+				rt.Fatalf("%d is learned instead of %d: moved %v, %v", made.created, createdAt, moved, err)
 			}
 		}
 		if len(all) > 0 && rapid.Bool().Draw(rt, "one is gone") {

@@ -264,7 +264,7 @@ func (o *Owners) NoteRead(ctx context.Context, workspace, account string, ids []
 	})
 }
 
-// Read returns of which files of a workspace that was noted.
+// Read returns for which files of a workspace that was noted.
 func (o *Owners) Read(ctx context.Context, workspace, account string, ids []string) (read []bool, err error) {
 	read = make([]bool, len(ids))
 	err = o.db.View(ctx, func(tx storage.Tx) error {

@@ -202,7 +202,7 @@ func TestAFineTunedModelIsTheWorkspacesWhoseJobMadeIt(t *testing.T) {
 // While another process makes room, a claim waits for that, and forgets nothing of its own.
 func TestRoomIsMadeByOneProcess(t *testing.T) {
 	db := open(t)
-	one, other := owners(t, db), owners(t, storage.NewDB(beside{db}))
+	one, other := owners(t, db), owners(t, storage.NewDB(secondStore{db}))
 	one.limit, other.limit = 4, 4
 	claim := func(o *Owners, ids ...string) error {
 		return o.Claim(t.Context(), "ws", "p", files(ids...), time.Unix(int64(len(ids[0])), 0), false)
@@ -229,7 +229,9 @@ func TestRoomIsMadeByOneProcess(t *testing.T) {
 	}
 }
 
-// beside is the store of a DB, for another DB.
-type beside struct{ *storage.DB }
+// secondStore is the store of a DB, for another DB.
+type secondStore struct{ *storage.DB }
 
-func (b beside) Update(ctx context.Context, fn func(storage.Tx) error) error { return b.Write(ctx, fn) }
+func (b secondStore) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	return b.Write(ctx, fn)
+}

@@ -28,7 +28,7 @@ const (
 	lifetime   = 60 * time.Minute // of a WebSocket; OpenAI's is the same
 )
 
-// Options are what Serve needs beside the handshake.
+// Options are what Serve needs besides the handshake.
 type Options struct {
 	Call         caddyhttp.HandlerFunc // makes a call
 	Server       *caddyhttp.Server
@@ -38,7 +38,7 @@ type Options struct {
 
 // Serve answers the handshake of a WebSocket, which opened has authenticated, and serves it until
 // either side ends it. Between two turns it also ends when the configuration is unloaded.
-// The WebSocket counts as a call under way, beside those of its turns; the error is for the client
+// The WebSocket counts as a call under way, besides those of its turns; the error is for the client
 // whose handshake was not answered.
 func Serve(w http.ResponseWriter, r *http.Request, opened *exchange.Call, o Options) *exchange.Error {
 	s := &session{request: r, call: o.Call, server: o.Server, now: opened.Gateway.Now, newID: opened.NewID, stallTimeout: o.StallTimeout}

@@ -28,7 +28,7 @@ func TestCachedTokensInEachSpelling(t *testing.T) {
 	}
 }
 
-// A usage of which one half cannot be read is none: the other would be taken for all that was used.
+// A usage that can only be read in part is none: the other would be taken for all that was used.
 func TestAUsageThatIsHalfUnreadableIsNone(t *testing.T) {
 	before := prices.Usage{Prompt: 1, Completion: 2}
 	for _, bad := range []string{"1e30", "-5", `"5"`, "true", "[5]", "{}"} {

@@ -195,10 +195,10 @@ func (g generator) invalid(v *Value) (m []mutation) {
 			by = 1e-9
 		}
 		if !math.IsInf(r.Min, 0) {
-			m = append(m, mutation{beside(r.Min, -by), ""})
+			m = append(m, mutation{offset(r.Min, -by), ""})
 		}
 		if !math.IsInf(r.Max, 0) {
-			m = append(m, mutation{beside(r.Max, by), ""})
+			m = append(m, mutation{offset(r.Max, by), ""})
 		}
 	}
 	if v.Document {
@@ -246,7 +246,7 @@ func (g generator) invalid(v *Value) (m []mutation) {
 	return m
 }
 
-func beside(bound, by float64) string {
+func offset(bound, by float64) string {
 	sum := new(big.Float).SetPrec(200).SetFloat64(by)
 	spec, _, err := big.ParseFloat(format(bound), 10, 200, big.ToNearestEven)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // body notes them, so that whoever looks for one of them needs no other pass.
 type names uint8
 
-// OtherModels stands for the members of a body, beside models, in which some providers and proxies
+// OtherModels stands for the members of a body, besides models, in which some providers and proxies
 // take other models, of which one may answer; see [NamesModels].
 const OtherModels = "fallbacks"
 
@@ -34,7 +34,7 @@ var modelInitials = func() (initials [maxName]uint32) {
 	return initials
 }()
 
-// NamesModels reports whether a member of a body, beside model and models, names models for some
+// NamesModels reports whether a member of a body, besides model and models, names models for some
 // providers and proxies. Letter case is ignored, as some servers do.
 func NamesModels[T string | []byte](member T) bool {
 	if n := len(member); n == 0 || n >= maxName || modelInitials[n]&(1<<(member[0]&0x1f)) == 0 {

@@ -209,8 +209,8 @@ func TestOutputIsTheSameWhereverItIsCut(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(whole), "\n")
 	for i, want := range []string{"ok", "ok", "no", "unreadable_output", "unreadable_output", "The provider answered 500 Internal Server Error"} {
 		got := gjson.Parse(lines[i])
-		said := got.Get("response.body.choices.0.message.content").Str + got.Get("response.body.error.message").Str + got.Get("error.code").Str
-		if said != want || got.Get("id").Str != "batch_req_job-"+string(rune('1'+i)) {
+		text := got.Get("response.body.choices.0.message.content").Str + got.Get("response.body.error.message").Str + got.Get("error.code").Str
+		if text != want || got.Get("id").Str != "batch_req_job-"+string(rune('1'+i)) {
 			t.Errorf("%d: %s", i, lines[i])
 		}
 	}

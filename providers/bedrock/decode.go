@@ -21,7 +21,7 @@ type Decoder struct {
 	ended      bool
 	hasContent bool // a text or a call came
 	cited      citations
-	said       int64 // 1 + the index of the latest block with text
+	textBlock  int64 // 1 + the index of the latest block with text
 }
 
 // answerTool is the tool of a block whose input is the text of the answer.
@@ -281,8 +281,8 @@ func (d *Decoder) delta(r *jsonscan.Reader, index int64, to chat.Sink) {
 		switch string(key.Bytes()) {
 		case "text":
 			if s := r.String(); s != nil {
-				d.cited.text(s, d.said != index+1)
-				d.said = index + 1
+				d.cited.text(s, d.textBlock != index+1)
+				d.textBlock = index + 1
 				d.emit(to, chat.Event{Kind: chat.TextPiece, Text: s})
 			}
 		case "citation":

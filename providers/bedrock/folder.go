@@ -10,7 +10,7 @@ import (
 )
 
 // A folder is the part of a bucket that the files of the gateway are in. No call reads or
-// writes anything else. The key of a file tells all that is asked of it:
+// writes anything else. The key of a file has all that is asked of it:
 //
 //	<prefix>/<purpose>/<model, or ->/<unique>/<name>
 //

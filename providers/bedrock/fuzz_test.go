@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// streams are those of a conversation and of Anthropic's own API, begun anew.
+// streams are those of a conversation and of Anthropic's own API, started over.
 func streams(t testing.TB) map[string]providers.Stream {
 	const ask = `{"model":"anthropic.claude-x-v1:0","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"Hi"}]}`
 	return map[string]providers.Stream{
@@ -58,20 +58,20 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, payload []byte, piece, size uint8) {
 		text = strings.ToValidUTF8(text, "\ufffd")
-		var framed, said []byte
+		var framed, converse []byte
 		for _, name := range names {
 			framed = append(framed, frame(t, name, payload)...)
 		}
-		said = append(said, frame(t, "messageStart", []byte(`{"role":"assistant"}`))...)
+		converse = append(converse, frame(t, "messageStart", []byte(`{"role":"assistant"}`))...)
 		for rest := []rune(text); len(rest) > 0; {
 			n := min(int(piece)%8+1, len(rest))
 			delta, err := json.Marshal(map[string]any{"contentBlockIndex": 0, "delta": map[string]string{"text": string(rest[:n])}, "p": "abc"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			said, rest = append(said, frame(t, "contentBlockDelta", delta)...), rest[n:]
+			converse, rest = append(converse, frame(t, "contentBlockDelta", delta)...), rest[n:]
 		}
-		for name, stream := range map[string][]byte{"as it is": payload, "framed": framed, "said": said, "said, then more": append(bytes.Clone(said), payload...)} {
+		for name, stream := range map[string][]byte{"as it is": payload, "framed": framed, "said": converse, "said, then more": append(bytes.Clone(converse), payload...)} {
 			whole, cut := streams(t), streams(t)
 			for dialect := range whole {
 				one := translate(whole[dialect], stream, len(stream)+1)

@@ -11,11 +11,11 @@ import (
 // thought reads reasoning: from reasoningText in a complete answer, from deltas in a
 // stream.
 func (d *Decoder) thought(r *jsonscan.Reader, to chat.Sink) {
-	var said, seal chat.Literal
+	var thinking, seal chat.Literal
 	visit := func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "text":
-			said = r.String()
+			thinking = r.String()
 		case "signature":
 			seal = r.String()
 		case "redactedContent":
@@ -29,8 +29,8 @@ func (d *Decoder) thought(r *jsonscan.Reader, to chat.Sink) {
 		}
 		visit(key)
 	})
-	if said != nil {
-		d.emit(to, chat.Event{Kind: chat.ThoughtPiece, Text: said})
+	if thinking != nil {
+		d.emit(to, chat.Event{Kind: chat.ThoughtPiece, Text: thinking})
 	}
 	if !seal.Empty() {
 		d.emit(to, chat.Event{Kind: chat.ThoughtSeal, Signature: seal})

@@ -91,16 +91,16 @@ func (s *results) take(dst []byte) []byte {
 // body returns the answer to a single call, or nil if it cannot be read.
 func (s *results) body(name string, output, failure chat.Raw) (status int, body []byte) {
 	if failure != nil {
-		said := jsonscan.NewReader(failure)
+		failed := jsonscan.NewReader(failure)
 		f := providers.Failure{Status: http.StatusInternalServerError, Type: "api_error"}
-		said.Object(func(key jsonscan.Key) {
+		failed.Object(func(key jsonscan.Key) {
 			switch string(key.Bytes()) {
 			case "errorCode":
-				if code := chat.Int(said.Value()); code >= 400 && code < 600 {
+				if code := chat.Int(failed.Value()); code >= 400 && code < 600 {
 					f.Status = int(code)
 				}
 			case "errorMessage":
-				f.Message = chat.Literal(said.String()).Text()
+				f.Message = chat.Literal(failed.String()).Text()
 			}
 		})
 		if f.Status < http.StatusInternalServerError {

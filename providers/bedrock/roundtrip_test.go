@@ -11,9 +11,9 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-// said is what a model said in a turn: sealed and redacted reasoning, text, and calls at
+// sealedTurn is a turn of a model: sealed and redacted reasoning, text, and calls at
 // once, one of a tool without parameters.
-const said = `[
+const sealedTurn = `[
 	{"reasoningContent":{"reasoningText":{"text":"First \"this\",\nthen that.","signature":"c2ln/+=="}}},
 	{"reasoningContent":{"redactedContent":"b3BhcXVl"}},
 	{"text":"Let me see: ü ✓"},
@@ -38,7 +38,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 // answered is an answer in a caller's dialect with what the model said.
 func answered(t *testing.T, endpoint, ask string) string {
 	t.Helper()
-	body := fmt.Sprintf(`{"output":{"message":{"role":"assistant","content":%s}},"stopReason":"tool_use","usage":{"inputTokens":1,"outputTokens":2,"totalTokens":3}}`, said)
+	body := fmt.Sprintf(`{"output":{"message":{"role":"assistant","content":%s}},"stopReason":"tool_use","usage":{"inputTokens":1,"outputTokens":2,"totalTokens":3}}`, sealedTurn)
 	out, err := prepare(t, newCall(t, endpoint, ask)).Answer.Body(nil, []byte(body), answerHeader)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestATurnComesBackAsItWasSaid(t *testing.T) {
 			turn = gjson.Get(answer, "content").Raw
 		}
 		up := prepare(t, newCall(t, c.endpoint, fmt.Sprintf(c.again, turn))).Body
-		if got := gjson.GetBytes(up, "messages.1.content").Raw; !sameJSON(t, got, said) {
+		if got := gjson.GetBytes(up, "messages.1.content").Raw; !sameJSON(t, got, sealedTurn) {
 			t.Errorf("%s: got %s", name, got)
 		}
 		const results = `{"role":"user","content":[{"toolResult":{"toolUseId":"tooluse_1","content":[{"text":"sunny"}]}},{"toolResult":{"toolUseId":"tooluse_2","content":[{"text":"rain"}]}},{"toolResult":{"toolUseId":"tooluse_3","content":[{"text":"noon"}]}}]}`

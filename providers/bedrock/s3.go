@@ -54,8 +54,8 @@ var s3Types = map[string]string{
 
 // readS3Failure reads an error of S3's, which is XML, or only a status in answer to HEAD.
 func readS3Failure(status int, h http.Header, body []byte) *providers.Failure {
-	var said struct{ Code, Message string }
-	if xml.Unmarshal(body, &said) != nil || said.Code == "" {
+	var fault struct{ Code, Message string }
+	if xml.Unmarshal(body, &fault) != nil || fault.Code == "" {
 		f := providers.ReadFailure(status, h, body)
 		switch status {
 		case http.StatusNotFound:
@@ -65,7 +65,7 @@ func readS3Failure(status int, h http.Header, body []byte) *providers.Failure {
 		}
 		return f
 	}
-	f := &providers.Failure{Message: said.Message, Type: s3Types[said.Code], Code: said.Code}
+	f := &providers.Failure{Message: fault.Message, Type: s3Types[fault.Code], Code: fault.Code}
 	if f.Message == "" {
 		f.Message = providers.Answered(status)
 	}

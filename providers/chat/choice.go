@@ -8,7 +8,7 @@ import (
 )
 
 // ReadAllowed reads the tools and the mode of a tool_choice of type allowed_tools: Chat
-// Completions has them below allowed_tools, Responses beside the type.
+// Completions has them below allowed_tools, Responses next to the type.
 func (c *ToolChoice) ReadAllowed(r *jsonscan.Reader, key jsonscan.Key) {
 	switch {
 	case key.Is("allowed_tools"):
@@ -59,7 +59,7 @@ func (r *Request) OwnTools(own func(tool Raw) Raw) (left []string, err error) {
 	if !slices.ContainsFunc(r.Tools, func(t Tool) bool { return !t.Optional }) {
 		return nil, &Unsupported{
 			Param:   "tools[" + strconv.Itoa(first) + "]",
-			Message: "Tools of type '" + r.Tools[first].kind() + "' run at providers that have the Responses API themselves, or beside functions at some others",
+			Message: "Tools of type '" + r.Tools[first].kind() + "' run at providers that have the Responses API themselves, or with functions at some others",
 		}
 	}
 	kept := make([]Tool, 0, len(r.Tools))

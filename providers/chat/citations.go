@@ -28,7 +28,7 @@ func URLCitation(url, title Literal, start, end int) Raw {
 // maxSources bounds the sources of an answer, and the places that refer to them.
 const maxSources = 1000
 
-// sources are the web pages that an answer lists beside its choices, and the places in its text
+// sources are the web pages that an answer lists next to its choices, and the places in its text
 // that refer to them by number, as in "[1]". The numbers start at 1.
 type sources struct {
 	pages  []webPage

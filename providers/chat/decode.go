@@ -8,11 +8,11 @@ import (
 )
 
 // OpenAI decodes an answer of Chat Completions, from OpenAI or a compatible provider.
-// Mistral's content may be an array, and others put reasoning into a member beside content.
+// Mistral's content may be an array, and others put reasoning into a member next to content.
 type OpenAI struct {
 	// NewID makes ids for calls without one. If it is nil, they are numbered.
 	NewID func() string
-	// Sources is set if answers list web pages in citations and search_results, beside the
+	// Sources is set if answers list web pages in citations and search_results, next to the
 	// choices. They become annotations.
 	Sources bool
 

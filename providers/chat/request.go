@@ -313,8 +313,8 @@ func (r *Request) System() []Part {
 // SizeHint estimates the size in bytes of an encoded request, given the size of the body
 // that it was parsed from. Some dialects need more bytes for each turn than others.
 func (r *Request) SizeHint(body int) int {
-	const perTurn, beside = 64, 512
-	return body + perTurn*len(r.Messages) + beside
+	const perTurn, extra = 64, 512
+	return body + perTurn*len(r.Messages) + extra
 }
 
 // AllowParts returns an error if the request has parts of other kinds than the given ones.

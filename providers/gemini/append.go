@@ -209,8 +209,8 @@ func (w *writer) result(m *chat.Message, at int) (late []chat.Part) {
 	}
 	w.Member("name", name)
 	w.Key("response")
-	said := chat.JoinText(m.Parts)
-	text := []byte(said.Text())
+	content := chat.JoinText(m.Parts)
+	text := []byte(content.Text())
 	object := jsonscan.Members(text, nil) == nil
 	switch { // the response must be an object
 	case object && !m.Failed:
@@ -225,7 +225,7 @@ func (w *writer) result(m *chat.Message, at int) (late []chat.Part) {
 			key = "error"
 		}
 		w.Open('{')
-		w.Key(key).Raw(said)
+		w.Key(key).Raw(content)
 		w.Close('}')
 	}
 	w.Close('}')

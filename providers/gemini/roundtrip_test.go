@@ -20,19 +20,19 @@ func TestCallsComeBackAsTheModelMadeThem(t *testing.T) {
 	for _, turn := range []dialecttest.Turn{{Strict: true}, {}, {Endpoint: providers.Messages}} {
 		turn.Answer = answer
 		body := dialect.Again(t, turn)
-		sent, said := gjson.GetBytes(body, "contents.1.parts").Array(), gjson.GetBytes(answer, "candidates.0.content.parts").Array()
+		sent, message := gjson.GetBytes(body, "contents.1.parts").Array(), gjson.GetBytes(answer, "candidates.0.content.parts").Array()
 		results := gjson.GetBytes(body, "contents.2.parts").Array()
-		if len(sent) != len(said) || len(results) != len(said) {
+		if len(sent) != len(message) || len(results) != len(message) {
 			t.Fatalf("got %s", body)
 		}
-		for i := range said {
-			if got, want := sent[i].Get("thoughtSignature").Str, said[i].Get("thoughtSignature").Str; got != want {
+		for i := range message {
+			if got, want := sent[i].Get("thoughtSignature").Str, message[i].Get("thoughtSignature").Str; got != want {
 				t.Errorf("call %d: signature %q, want %q", i, got, want)
 			}
-			if got, want := sent[i].Get("functionCall.name").Str, said[i].Get("functionCall.name").Str; got != want || results[i].Get("functionResponse.name").Str != want {
+			if got, want := sent[i].Get("functionCall.name").Str, message[i].Get("functionCall.name").Str; got != want || results[i].Get("functionResponse.name").Str != want {
 				t.Errorf("call %d: name %q, want %q", i, got, want)
 			}
-			want := said[i].Get("functionCall.args|@ugly").Raw
+			want := message[i].Get("functionCall.args|@ugly").Raw
 			if want == "" {
 				want = "{}"
 			}
@@ -49,9 +49,9 @@ func TestCallsComeBackAsTheModelMadeThem(t *testing.T) {
 const signed = `data: {"candidates":[{"content":{"parts":[{"text":"Let me see."},{"functionCall":{"name":"f","args":{"a":1}},"thoughtSignature":"U0lH/A=="},` +
 	`{"functionCall":{"name":"g"}},{"functionCall":{"name":"h"},"thoughtSignature":"VFdP"}]},"finishReason":"STOP"}]}` + "\n\n"
 
-// said is the content of the message that a stream of Messages tells, as clients put it
+// message is the content of the message in a stream of Messages, as clients put it
 // together.
-func said(t *testing.T, stream []byte) string {
+func message(t *testing.T, stream []byte) string {
 	t.Helper()
 	var blocks, input []string
 	for line := range strings.Lines(string(stream)) {
@@ -83,7 +83,7 @@ func TestSignaturesReturnThroughMessagesToWhoseTheyAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := said(t, out)
+	content := message(t, out)
 	if got := gjson.Get(content, "#.type").Raw; got != `["text","redacted_thinking","tool_use","tool_use","redacted_thinking","tool_use"]` {
 		t.Fatalf("got %s", content)
 	}

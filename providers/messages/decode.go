@@ -211,7 +211,7 @@ func (d *Decoder) block(r *jsonscan.Reader, to chat.Sink) {
 	}
 }
 
-// searched emits a search of the web, of which the model has given the input.
+// searched emits a search of the web, whose input the model has given.
 func (d *Decoder) searched(id chat.Literal, input chat.Raw, to chat.Sink) {
 	e := chat.Event{Kind: chat.WebSearch, ID: id}
 	r := jsonscan.NewReader(input)

@@ -30,18 +30,18 @@ func (w *writer) own(r *chat.Request, m Model) {
 // precedence over their equivalents in other dialects.
 func (w *writer) outputConfig(r *chat.Request, m Model) {
 	var members []chat.Member
-	said := make(map[string]bool)
+	given := make(map[string]bool)
 	o := jsonscan.NewReader(r.Lookup("output_config"))
 	o.Object(func(key jsonscan.Key) {
 		name := key.String()
 		if v := o.Value(); v != nil {
-			members, said[name] = append(members, chat.Member{Name: name, Value: v}), true
+			members, given[name] = append(members, chat.Member{Name: name, Value: v}), true
 		}
 	})
-	if effort := m.Effort(r); effort != "" && !said["effort"] {
+	if effort := m.Effort(r); effort != "" && !given["effort"] {
 		members = append(members, chat.Member{Name: "effort", Value: chat.Raw(chat.Quote(effort))})
 	}
-	if r.Format.Kind == chat.FormatSchema && r.Format.Schema != nil && !said["format"] {
+	if r.Format.Kind == chat.FormatSchema && r.Format.Schema != nil && !given["format"] {
 		var b jsonscan.Builder
 		b.Open('{')
 		b.Key("type").Text("json_schema")

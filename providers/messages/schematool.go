@@ -33,7 +33,7 @@ func AnswersByTool(r *chat.Request, m Model, thinking chat.Raw) *chat.Request {
 	own.Tools = append(slices.Clip(others), tool)
 	own.Parallel = chat.Raw("false")
 	switch {
-	case budget(thinking) > 0: // which the API refuses beside a tool that must be called
+	case budget(thinking) > 0: // which the API refuses with a tool that must be called
 		own.ToolChoice = chat.ToolChoice{Mode: chat.Auto}
 	case len(others) == 0:
 		own.ToolChoice = chat.ToolChoice{Mode: chat.Named, Name: tool.Name}

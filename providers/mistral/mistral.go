@@ -130,11 +130,11 @@ func appendFlagged(dst, body []byte) ([]byte, error) {
 
 func result(b *jsonscan.Builder, r *jsonscan.Reader) {
 	b.Open('{')
-	flagged, said := false, false
+	flagged, given := false, false
 	ok := r.Object(func(key jsonscan.Key) {
 		value := r.Raw()
 		if key.Is("flagged") {
-			said = true
+			given = true
 		}
 		if key.Is("categories") {
 			c := jsonscan.NewReader(value)
@@ -143,7 +143,7 @@ func result(b *jsonscan.Builder, r *jsonscan.Reader) {
 		b.Raw(jsonscan.AppendQuoted(nil, key.Bytes()))
 		*b = append(append(*b, ':'), value...)
 	})
-	if ok && !said {
+	if ok && !given {
 		b.Key("flagged").Bool(flagged)
 	}
 	b.Close('}')

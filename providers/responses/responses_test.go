@@ -71,11 +71,11 @@ func checkStream(t *testing.T, a *dialecttest.Archive, in []byte) {
 	a.Check(t, "out.sse", out)
 	output := []byte(list[len(list)-1].Get("response.output").Raw)
 	for _, provider := range []string{"anthropic", "another"} {
-		said, _, err := responses.Messages(output, provider)
+		parsed, _, err := responses.Messages(output, provider)
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := messages.Append(nil, &chat.Request{Messages: said}, messages.Options{})
+		body, err := messages.Append(nil, &chat.Request{Messages: parsed}, messages.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

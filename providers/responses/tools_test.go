@@ -86,7 +86,7 @@ func TestMembersOfARequest(t *testing.T) {
 
 // Calls of custom tools, parts of all kinds.
 func TestItemsOfAConversation(t *testing.T) {
-	said, _, err := responses.Messages([]byte(`[{"type":"custom_tool_call","call_id":"c1","name":"note","namespace":"crm","input":"free text"},
+	parsed, _, err := responses.Messages([]byte(`[{"type":"custom_tool_call","call_id":"c1","name":"note","namespace":"crm","input":"free text"},
 		{"type":"function_call","id":"fc_1","name":"f","arguments":{"a":1},"cache_control":{"type":"ephemeral"}},
 		{"type":"custom_tool_call_output","call_id":"c1","output":[{"type":"input_text"}]},
 		{"role":"user","content":[{"type":"input_image","image_url":{"url":"https://a.example/b.png"}},{"type":"input_image","file_id":"file-1","detail":"low"},
@@ -94,23 +94,23 @@ func TestItemsOfAConversation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(said) != 3 || len(said[0].Calls) != 2 {
-		t.Fatalf("got %d messages: %+v", len(said), said)
+	if len(parsed) != 3 || len(parsed[0].Calls) != 2 {
+		t.Fatalf("got %d messages: %+v", len(parsed), parsed)
 	}
-	custom, function, parts := said[0].Calls[0], said[0].Calls[1], said[2].Parts
+	custom, function, parts := parsed[0].Calls[0], parsed[0].Calls[1], parsed[2].Parts
 	if custom.ID.Text() != "c1" || custom.Name.Text() != "crm__note" || custom.Arguments.Text() != `{"input":"free text"}` {
 		t.Errorf("a custom call: %s %s %s", custom.ID, custom.Name, custom.Arguments)
 	}
 	if function.ID.Text() != "fc_1" || function.Arguments.Text() != `{"a":1}` || function.Cache == nil {
 		t.Errorf("a call: %s %s %s", function.ID, function.Arguments, function.Cache)
 	}
-	if p := said[1].Parts; said[1].CallID.Text() != "c1" || len(p) != 1 || string(p[0].Text) != `""` {
-		t.Errorf("an output: %+v", said[1])
+	if p := parsed[1].Parts; parsed[1].CallID.Text() != "c1" || len(p) != 1 || string(p[0].Text) != `""` {
+		t.Errorf("an output: %+v", parsed[1])
 	}
 	if len(parts) != 4 || parts[1].FileID.Text() != "file-1" || parts[1].Detail.Text() != "low" || parts[2].Kind != chat.Audio || parts[2].MediaType != "audio/wav" || parts[3].Cache == nil {
 		t.Errorf("parts: %+v", parts)
 	}
-	body := string(new(chat.Encoder).Append(nil, &chat.Request{Messages: said}))
+	body := string(new(chat.Encoder).Append(nil, &chat.Request{Messages: parsed}))
 	for _, want := range []string{"https://a.example/b.png", "UklGRg=="} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is not in %s", want, body)

@@ -19,7 +19,7 @@ const search = `{"type":"web_search","external_web_access":false,"search_content
 
 const function = `{"type":"function","name":"f","parameters":{"type":"object","properties":{}}}`
 
-// What becomes of a web search beside a function: the tool that is sent, "" if it is left out
+// What becomes of a web search with a function: the tool that is sent, "" if it is left out
 // with a warning. Alone, it is refused, unless it is sent unchanged.
 var searches = []struct{ provider, model, want string }{
 	{"anthropic", "claude-sonnet-4-6", claudeSearch},

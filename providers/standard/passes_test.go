@@ -70,15 +70,15 @@ func TestAConversationThatPassesHasNoMembersOfAnthropicsWhereTheyAreRefused(t *t
 }
 
 func TestAResponseThatPassesHasNoSealsOfOthers(t *testing.T) {
-	const said, own = `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"ok"}]}`,
+	const output, own = `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"ok"}]}`,
 		`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"}`
 	for _, provider := range []string{"openai", "groq", "azure-openai"} {
 		body := sent(t, provider, providers.CreateResponse, `{"model":"m","input":[{"role":"user","content":"Hi"},
 			{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"gw:thinking:anthropic:s"},`+own+`,
 			{"type":"reasoning","id":"rs_3","summary":[],"encrypted_content":"gw:redacted:bedrock:s"},
-			{"type":"function_call","call_id":"c","name":"f","arguments":"{}",`+signature+`},`+said+`]}`)
-		dialecttest.SameJSON(t, body, `{"model":"m","input":[{"role":"user","content":"Hi"},`+own+`,{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},`+said+`]}`)
-		for _, whole := range []string{`{"model":"m","input":"\"gw: \"extra_content\""}`, `{"model":"m","input":[` + said + `]}`} {
+			{"type":"function_call","call_id":"c","name":"f","arguments":"{}",`+signature+`},`+output+`]}`)
+		dialecttest.SameJSON(t, body, `{"model":"m","input":[{"role":"user","content":"Hi"},`+own+`,{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},`+output+`]}`)
+		for _, whole := range []string{`{"model":"m","input":"\"gw: \"extra_content\""}`, `{"model":"m","input":[` + output + `]}`} {
 			dialecttest.SameJSON(t, sent(t, provider, providers.CreateResponse, whole), whole)
 		}
 	}

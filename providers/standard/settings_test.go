@@ -17,7 +17,7 @@ import (
 
 const settingsBegin = "<!-- the table of settings is written by: go test ./providers/standard -update -->\n"
 
-// targets are the providers and models of which the table tells. Those that speak OpenAI's
+// targets are the providers and models in the table. Those that speak OpenAI's
 // API get what callers of Messages say, which does not pass as it stands.
 var targets = []struct {
 	title, provider, model string

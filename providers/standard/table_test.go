@@ -14,7 +14,7 @@ import (
 	_ "github.com/caddy-gw/gateway/providers/standard"
 )
 
-// updating reports whether the tables in docs/providers.md are written anew; the flag is
+// updating reports whether the tables in docs/providers.md are rewritten; the flag is
 // that of the golden cases.
 func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 
@@ -81,7 +81,7 @@ func TestTheTableOfTheDocumentIsTheCodes(t *testing.T) {
 	compare(t, text, begin, b.String())
 }
 
-// compare holds the table behind a mark to what it should be, or writes it anew.
+// compare holds the table behind a mark to what it should be, or updates it.
 func compare(t *testing.T, text []byte, begin, table string) {
 	t.Helper()
 	before, rest, ok := strings.Cut(string(text), begin)
@@ -96,7 +96,7 @@ func compare(t *testing.T, text []byte, begin, table string) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("the table of %s is not that of the code; write it anew with: go test ./providers/standard -update", page)
+		t.Errorf("the table of %s is not that of the code; update it with: go test ./providers/standard -update", page)
 	}
 }
 

@@ -272,13 +272,13 @@ func versioned(body []byte, model string) ([]byte, error) {
 	if model != "" {
 		b.Key("model").Text(model)
 	}
-	said := false
+	given := false
 	var rest jsonscan.Builder
 	err := jsonscan.Members(body, func(m jsonscan.Member) error {
 		if m.Key.Is("model") {
 			return nil
 		}
-		said = said || m.Key.Is("anthropic_version")
+		given = given || m.Key.Is("anthropic_version")
 		rest.Raw(jsonscan.AppendQuoted(nil, m.Key.Bytes()))
 		rest = append(append(rest, ':'), body[m.Start:m.End]...)
 		return nil
@@ -286,7 +286,7 @@ func versioned(body []byte, model string) ([]byte, error) {
 	if err != nil {
 		return nil, &providers.RequestError{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
 	}
-	if !said {
+	if !given {
 		b.Key("anthropic_version").Text(anthropicVersion)
 	}
 	if len(rest) > 0 {

@@ -25,7 +25,7 @@ type account map[string]aws.Credentials
 
 var permanent = account{"AKIAEXAMPLE": {AccessKeyID: "AKIAEXAMPLE", SecretAccessKey: "key-of-the-account"}}
 
-// signed signs a request anew with the credentials that it names, and returns what is wrong with its
+// signed signs a request again with the credentials that it names, and returns what is wrong with its
 // signature, or "".
 func (a account) signed(t *testing.T, r *http.Request, body []byte, service, region string, now time.Time) (id, fault string) {
 	t.Helper()
@@ -62,7 +62,7 @@ func (a account) signed(t *testing.T, r *http.Request, body []byte, service, reg
 	return id, ""
 }
 
-// server stands for AWS Secrets Manager: it signs what it got anew with the credentials that it
+// server stands for AWS Secrets Manager: it signs what it got again with the credentials that it
 // knows, and compares.
 func server(t *testing.T, region string, now func() time.Time, known account) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -39,7 +39,7 @@ var containerHosts = map[string]bool{"169.254.170.2": true, "169.254.170.23": tr
 var roleName = regexp.MustCompile(`^[\w+=,.@-]{1,64}$`)
 
 // An identity is what the machine or the workload of the gateway is for AWS. Its credentials end,
-// and are fetched anew shortly before.
+// and are fetched again shortly before.
 type identity struct {
 	way  string
 	uri  string            // of the container's credentials
@@ -48,7 +48,7 @@ type identity struct {
 	tokens secrets.Tokens
 }
 
-// newIdentity returns the identity that the operator chose, of which the platform tells by the
+// newIdentity returns the identity that the operator chose, which the platform announces by the
 // environment.
 func newIdentity(way string) (id *identity, err error) {
 	id = &identity{way: way}

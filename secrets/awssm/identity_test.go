@@ -257,7 +257,7 @@ func TestAnIdentityThatIsNotThereSaysSo(t *testing.T) {
 	on := secretstest.Hosts{"169.254.169.254": http.HandlerFunc(c.instance)}
 	own := &secrets.Reference{Path: "prod/openai", Auth: secrets.Auth{fieldType: byServiceRole}}
 	_, err = m.Fetch(t.Context(), own, c.clients(on))
-	if said := new(secrets.Error); !errors.As(err, &said) || said.Status != 404 || !secrets.Refusal(err) {
+	if refused := new(secrets.Error); !errors.As(err, &refused) || refused.Status != 404 || !secrets.Refusal(err) {
 		t.Errorf("a machine without a role: %v", err)
 	}
 	if _, err = m.Fetch(t.Context(), own, c.clients(nil)); err == nil || secrets.Refusal(err) || !strings.Contains(err.Error(), "no route") {

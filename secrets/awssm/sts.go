@@ -62,19 +62,19 @@ func askSTS(ctx context.Context, c *secrets.Clients, region string, form url.Val
 	if err != nil {
 		return nil, err
 	}
-	var said struct {
+	var response struct {
 		Code string `xml:"Error>Code"`
 		// Of either action.
 		Assumed   stsKeys `xml:"AssumeRoleResult>Credentials"`
 		Federated stsKeys `xml:"AssumeRoleWithWebIdentityResult>Credentials"`
 	}
-	err = xml.Unmarshal(answer, &said)
+	err = xml.Unmarshal(answer, &response)
 	if status != http.StatusOK {
-		return nil, &secrets.Error{What: "login", Status: status, Code: secrets.Code(said.Code)}
+		return nil, &secrets.Error{What: "login", Status: status, Code: secrets.Code(response.Code)}
 	}
-	got := said.Assumed
+	got := response.Assumed
 	if got == (stsKeys{}) {
-		got = said.Federated
+		got = response.Federated
 	}
 	k := &keys{AccessKeyID: got.ID, SecretAccessKey: got.Key, Token: got.Token, Expiration: got.Until}
 	if err != nil || !k.complete() {

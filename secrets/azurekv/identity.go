@@ -33,7 +33,7 @@ type identity struct {
 	authority string            // of the environment; "": that of the vault's cloud
 }
 
-// newIdentity returns the identity that the operator chose, of which the platform tells by the
+// newIdentity returns the identity that the operator chose, which the platform announces by the
 // environment.
 func newIdentity(way string) (id *identity, err error) {
 	id = &identity{way: way}

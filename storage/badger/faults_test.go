@@ -191,15 +191,15 @@ func TestAFaultIsNeverSilentlyLess(t *testing.T) {
 					c = startChild(t, "open damaged stores", dir)
 					return
 				}
-				said := c.out.Text()
+				output := c.out.Text()
 				switch {
-				case said == sumRows(rows):
+				case output == sumRows(rows):
 				case right:
-					t.Errorf("%s %s: %s, want %s", file, fault, said, sumRows(rows))
-				case strings.HasPrefix(said, "refused: ") && strings.Contains(said, "operations.md") &&
-					(strings.Contains(said, file) || filepath.Ext(file) == ".vlog" && strings.Contains(said, "a *.vlog file")):
+					t.Errorf("%s %s: %s, want %s", file, fault, output, sumRows(rows))
+				case strings.HasPrefix(output, "refused: ") && strings.Contains(output, "operations.md") &&
+					(strings.Contains(output, file) || filepath.Ext(file) == ".vlog" && strings.Contains(output, "a *.vlog file")):
 				default:
-					t.Errorf("%s %s: %s, want %s or words", file, fault, said, sumRows(rows))
+					t.Errorf("%s %s: %s, want %s or words", file, fault, output, sumRows(rows))
 				}
 			}
 			try("as it is", "MANIFEST", func(string) error { return nil }, true)

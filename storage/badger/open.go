@@ -257,7 +257,7 @@ func (v *verification) prepare() (*state, error) {
 	}
 	const discard = "DISCARD"
 	if size, ok := v.names[discard]; ok && (size < 1<<20 || size%16 != 0) {
-		v.logger.Warn("the store's statistics of garbage have lost their end and are made anew", zap.String("file", v.path(discard)))
+		v.logger.Warn("the store's statistics of garbage have lost their end and are recreated", zap.String("file", v.path(discard)))
 		if err := os.Remove(v.path(discard)); err != nil {
 			return nil, err
 		}

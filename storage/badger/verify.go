@@ -163,7 +163,7 @@ func (v *verification) keyRegistry() {
 	}
 	data, err := os.ReadFile(v.path(name))
 	if err != nil || len(data) != 16+len(text) || string(data[16:]) != text {
-		v.damages.add(name, "it is damaged; it holds nothing that the store needs: delete this file, and it is made anew")
+		v.damages.add(name, "it is damaged; it holds nothing that the store needs: delete this file, and it is recreated")
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// patience is how long a follower may wait for what another instance committed.
-const patience = 30 * time.Second
+// feedTimeout is how long a follower may wait for what another instance committed.
+const feedTimeout = 30 * time.Second
 
 // Instance is a store and its feed, as one process has them.
 type Instance interface {
@@ -102,7 +102,7 @@ func publish(t *testing.T, feed storage.Feed, key string, value []byte) {
 // wait waits until a follower was told all that is wanted, and no more.
 func (f *follower) wait(t *testing.T, want ...string) {
 	t.Helper()
-	limit := time.NewTimer(patience)
+	limit := time.NewTimer(feedTimeout)
 	defer limit.Stop()
 	for {
 		got := f.all()
@@ -194,7 +194,7 @@ func testFeedOrder(t *testing.T, one, two Instance) {
 		})
 	}
 	group.Wait()
-	limit := time.After(patience)
+	limit := time.After(feedTimeout)
 	for n, m := range mirrors {
 		select {
 		case <-m.done:
@@ -249,7 +249,7 @@ func testFeedFailures(t *testing.T, one, _ Instance) {
 	}
 }
 
-// testFeedConflict has the first run of a transaction conflict with a write beside it.
+// testFeedConflict has the first run of a transaction conflict with a concurrent write.
 func testFeedConflict(t *testing.T, one, _ Instance) {
 	f := follow(t, one)
 	runs := 0

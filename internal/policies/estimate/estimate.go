@@ -136,7 +136,7 @@ func text(d *Demand, ratio int64) int64 {
 	return (d.Bytes*ratio + scale - 1) / scale
 }
 
-// Likely returns what a call used of which the provider said nothing, of whose answer so many bytes
+// Likely returns what a call used without a reported usage, of whose answer so many bytes
 // of text came. most is what it might use, according to [Estimator.Most] before it was sent: its prompt
 // is no more, nor is an answer that has a bound.
 func (e *Estimator) Likely(d *Demand, most *prices.Usage, answered int64) (u prices.Usage) {

@@ -54,7 +54,7 @@ func TestNothingIsWaitedForInVain(t *testing.T) {
 	for name, claims := range map[string][]Claim{
 		"more than the limit": {budget("held", 10, 11)},
 		"no limit":            {budget("held", 0, 1)},
-		"beside a spent one":  {budget("held", 10, 1), budget("spent", 10, 1)},
+		"with a spent one":    {budget("held", 10, 1), budget("spent", 10, 1)},
 	} {
 		if _, decision := d.reserve(claims...); decision.Admitted || decision.Freed != nil {
 			t.Errorf("%s: %+v", name, decision)

@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
-// patience is how long the suite waits for background work.
-const patience = 30 * time.Second
+// timeout is how long the suite waits for background work.
+const timeout = 30 * time.Second
 
 // settings keep everything that the suite adds.
 var settings = reqlog.Settings{
@@ -59,7 +59,7 @@ func wait(t *testing.T, s reqlog.Store, n int) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(patience)
+	limit := time.After(timeout)
 	for {
 		list, err := s.List(t.Context(), &reqlog.Filter{}, reqlog.Page{Limit: n + 1})
 		if err != nil {
