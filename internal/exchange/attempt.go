@@ -117,10 +117,9 @@ func (c *Call) savesModel(edit *routing.Edit, model string) bool {
 // is taken from the call. If the target cannot be used, the former choice remains.
 func (x *Exchange) Choose(t *routing.Target) *Error {
 	selection, edit := t.Selection(), t.Edit()
-	var p targetPrompt
-	var err *Error
+	p := targetPrompt{call: x.Call}
 	if x.Config.Prompts {
-		if p, err = x.renderTarget(t, &selection); err != nil {
+		if err := p.render(t, &selection); err != nil {
 			return err
 		}
 		edit = p.edit.And(edit)
@@ -128,8 +127,8 @@ func (x *Exchange) Choose(t *routing.Target) *Error {
 	route, err := x.target(t, selection)
 	if err == nil {
 		a := x.NewAttempt(t.Path, route, edit)
-		if p.slug != "" {
-			a.Prompt.Slug, a.Prompt.Version = p.slug, p.version
+		if p.prompt.Slug != "" {
+			a.Prompt = p.prompt
 		}
 		if err = x.integrate(a); err == nil {
 			x.Admitted = false

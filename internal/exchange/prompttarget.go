@@ -26,9 +26,9 @@ func (p *preparation) admitPrompted() {
 
 // A targetPrompt is the saved prompt of a target, rendered for a call.
 type targetPrompt struct {
-	slug    string // "": the target has none
-	version int
-	edit    *routing.Edit // what it changes in the call's body
+	call   *Call
+	prompt PromptVersion // the zero value: the target has none
+	edit   *routing.Edit // what it changes in the call's body
 }
 
 // ofPrompts are the members of a body that are for prompts and no provider.
@@ -37,58 +37,59 @@ var ofPrompts = []string{"variables", "prompt_id"}
 // ownOfPrompts are the fields that make a prompt: the call's own do not replace them.
 var ownOfPrompts = map[string]bool{"messages": true, "prompt": true, "model": true}
 
-// renderTarget renders the prompt of a target with the variables in the call's body. The messages
+// render renders the prompt of a target with the variables in the call's body. The messages
 // and the model are the prompt's; other fields of the call override the prompt's parameters. If
 // selection, which is the target's, names no provider, it becomes the prompt's.
-func (x *Exchange) renderTarget(t *routing.Target, selection *credentials.Selection) (targetPrompt, *Error) {
-	out := targetPrompt{edit: new(routing.Edit)}
-	if x.Body.buffer != nil && !x.Body.opaque {
-		out.edit.Drop = routing.Members(ofPrompts...)
+func (r *targetPrompt) render(t *routing.Target, selection *credentials.Selection) *Error {
+	c := r.call
+	r.edit = new(routing.Edit)
+	if c.Body.buffer != nil && !c.Body.opaque {
+		r.edit.Drop = routing.Members(ofPrompts...)
 	}
 	if t.PromptID == "" {
-		return out, nil
+		return nil
 	}
-	table := x.Endpoint.Table
-	if x.Body.buffer == nil || x.Body.opaque || x.Gateway.Prompts == nil || table != validation.Chat && table != validation.Completion {
-		return out, badRequest("x-gw-config", "prompt_in_config", "The config names the prompt "+credentials.Clip(t.PromptID)+", which only chat and text completions can be made of")
+	table := c.Endpoint.Table
+	if c.Body.buffer == nil || c.Body.opaque || c.Gateway.Prompts == nil || table != validation.Chat && table != validation.Completion {
+		return badRequest("x-gw-config", "prompt_in_config", "The config names the prompt "+credentials.Clip(t.PromptID)+", which only chat and text completions can be made of")
 	}
-	workspace := x.Caller.WorkspaceID
-	p, v, ok := x.Gateway.Prompts.Find(workspace, t.PromptID, false)
+	workspace := c.Caller.WorkspaceID
+	p, v, ok := c.Gateway.Prompts.Find(workspace, t.PromptID, false)
 	if !ok {
-		return out, badRequest("x-gw-config", "invalid_prompt", "Following prompt_id are not valid: "+credentials.Clip(t.PromptID))
+		return badRequest("x-gw-config", "invalid_prompt", "Following prompt_id are not valid: "+credentials.Clip(t.PromptID))
 	}
-	ctx := x.request.Context()
-	compiled, err := x.Gateway.Prompts.Compiled(ctx, p, v)
+	ctx := c.request.Context()
+	compiled, err := c.Gateway.Prompts.Compiled(ctx, p, v)
 	switch {
 	case err != nil:
-		return out, Unavailable("The prompt "+p.Slug+" cannot be read now", err)
+		return Unavailable("The prompt "+p.Slug+" cannot be read now", err)
 	case compiled.Chat && table != validation.Chat:
-		return out, badRequest("x-gw-config", "prompt_in_config", "The prompt "+p.Slug+" is for chat completions: call /chat/completions")
+		return badRequest("x-gw-config", "prompt_in_config", "The prompt "+p.Slug+" is for chat completions: call /chat/completions")
 	case !compiled.Chat && table != validation.Completion:
-		return out, badRequest("x-gw-config", "prompt_in_config", "The prompt "+p.Slug+" is for text completions: call /completions")
+		return badRequest("x-gw-config", "prompt_in_config", "The prompt "+p.Slug+" is for text completions: call /completions")
 	}
-	if fault := x.promptProvider(p, compiled, selection); fault != nil {
-		return out, fault
+	if fault := r.provider(p, compiled, selection); fault != nil {
+		return fault
 	}
-	if fault := x.renderFields(p, compiled, out.edit); fault != nil {
-		return out, fault
+	if fault := r.fields(p, compiled); fault != nil {
+		return fault
 	}
-	if model := out.edit.Lookup("model"); selection.Model == "" && len(model) > 0 && model[0] == '"' {
+	if model := r.edit.Lookup("model"); selection.Model == "" && len(model) > 0 && model[0] == '"' {
 		selection.Model = jsonscan.Unquote(model)
 	}
-	out.slug, out.version = p.Slug, v.Number
-	return out, nil
+	r.prompt = PromptVersion{p.Slug, v.Number}
+	return nil
 }
 
-// promptProvider completes the selection of a target by the provider that its prompt is for.
-func (x *Exchange) promptProvider(p *prompts.Prompt, compiled *prompts.Compiled, s *credentials.Selection) *Error {
+// provider completes the selection of a target by the provider that its prompt is for.
+func (r *targetPrompt) provider(p *prompts.Prompt, compiled *prompts.Compiled, s *credentials.Selection) *Error {
 	switch {
 	case s.VirtualKey != "" || s.Provider != "" || strings.HasPrefix(s.Model, "@"):
 		return nil
-	case p.WorkspaceID != x.Caller.WorkspaceID:
+	case p.WorkspaceID != r.call.Caller.WorkspaceID:
 		return badRequest("x-gw-config", "prompt_of_another_workspace", "The prompt "+p.Slug+" is shared by another workspace, whose provider is not yours: name a provider in the target")
 	}
-	if configs := x.Gateway.Configs; configs != nil && configs.Store != nil {
+	if configs := r.call.Gateway.Configs; configs != nil && configs.Store != nil {
 		if saved, ok := configs.Store.Get(compiled.VirtualKey); ok && saved.WorkspaceID == p.WorkspaceID {
 			return badRequest("x-gw-config", "prompt_in_config", "The prompt "+p.Slug+" is for the config "+saved.Slug+", and a config cannot be a target: name a provider in the target")
 		}
@@ -97,10 +98,11 @@ func (x *Exchange) promptProvider(p *prompts.Prompt, compiled *prompts.Compiled,
 	return nil
 }
 
-// renderFields adds what a prompt comes to, with the variables in the call's body, to an edit of
-// the body. The result is held against the rules of the call's endpoint.
-func (x *Exchange) renderFields(p *prompts.Prompt, compiled *prompts.Compiled, edit *routing.Edit) *Error {
-	body, variables := x.Body.buffer.b, []byte("{}")
+// fields adds what a prompt comes to, with the variables in the call's body, to the edit of the
+// body. The result is held against the rules of the call's endpoint.
+func (r *targetPrompt) fields(p *prompts.Prompt, compiled *prompts.Compiled) *Error {
+	c, edit := r.call, r.edit
+	body, variables := c.Body.buffer.b, []byte("{}")
 	given := make(map[string]bool)
 	if err := jsonscan.Members(body, func(m jsonscan.Member) error {
 		name := m.Key.String()
@@ -113,17 +115,17 @@ func (x *Exchange) renderFields(p *prompts.Prompt, compiled *prompts.Compiled, e
 		return badRequest("", "invalid_json", "Invalid request body: "+err.Error())
 	}
 	asked := append(append([]byte(`{"variables":`), variables...), '}')
-	rendered, err := x.Gateway.Prompts.Render(x.request.Context(), nil, x.Caller.WorkspaceID, compiled, asked)
+	rendered, err := c.Gateway.Prompts.Render(c.request.Context(), nil, c.Caller.WorkspaceID, compiled, asked)
 	var fault *template.Error
 	switch {
 	case errors.As(err, &fault):
 		return badRequest("variables", fault.Code, "The prompt "+p.Slug+" of the config: "+fault.Message)
 	case err != nil:
 		return Unavailable("The prompt "+p.Slug+" cannot be rendered now", err)
-	case int64(len(rendered)) > x.Body.limit:
+	case int64(len(rendered)) > c.Body.limit:
 		return badRequest("variables", "prompt_too_large", "The rendered prompt is larger than a request may be")
 	}
-	if err := x.Memory.Reserve(len(rendered)); err != nil {
+	if err := c.Memory.Reserve(len(rendered)); err != nil {
 		return Overloaded(err)
 	}
 	err = jsonscan.Members(rendered, func(m jsonscan.Member) error {
@@ -139,7 +141,7 @@ func (x *Exchange) renderFields(p *prompts.Prompt, compiled *prompts.Compiled, e
 	if err != nil {
 		return badRequest("", "invalid_config", "The prompt "+p.Slug+" cannot be put into the body: "+err.Error())
 	}
-	report, err := validation.Check(x.Endpoint.Table, merged)
+	report, err := validation.Check(c.Endpoint.Table, merged)
 	var invalid *validation.Error
 	switch {
 	case errors.As(err, &invalid):
