@@ -96,7 +96,7 @@ func (c *call) bounded(k *credentials.APIKey, in *APIKeyFields) (err error) {
 		return forbidden("The JWT has limits of its own, which would not count the calls of a key that it makes or changes")
 	}
 	for _, limited := range []string{own.KeyID, own.CountedAs} {
-		if _, has := c.api.Limits.Carried.In(c.tx).Get(limited); has && k.CountedAs != limited {
+		if _, has := c.carried().Get(limited); has && k.CountedAs != limited {
 			return forbidden("The API key has limits of its own, which would not count the calls of a key that it makes or changes; use another key")
 		}
 	}

@@ -174,9 +174,7 @@ func (c *call) updateAPIKey(k *credentials.APIKey, in *updateAPIKey) (err error)
 	if k.ID == c.caller.CountedAs && (in.given() || in.ResetUsage) {
 		return forbidden("A key cannot change the limits that its own calls count against")
 	}
-	if in.Name != nil {
-		k.Name = *in.Name
-	}
+	assign(&k.Name, in.Name)
 	if in.Scopes != nil {
 		in.may = true
 		if k.Scopes, err = c.grant(k.Kind, in.Scopes); err != nil {
@@ -266,18 +264,15 @@ func (c *call) revoke(k *credentials.APIKey) error {
 // countsCalls reports whether the limits of a key count calls: it has some, and it is there, or
 // keys are that count as it.
 func (c *call) countsCalls(id string) bool {
-	if _, has := c.api.Limits.Carried.In(c.tx).Get(id); !has {
+	if _, has := c.carried().Get(id); !has {
 		return false
 	}
 	return slices.ContainsFunc(c.api.Keyring.APIKeys(), func(k *credentials.APIKey) bool { return k.ID == id || k.CountedAs == id })
 }
 
 func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
-	if len(in.Description.Value) > 1024 {
-		return invalid("description", "expected at most 1024 bytes")
-	}
-	if in.Description.Set {
-		k.Description = in.Description.Value
+	if err := applyText("description", &in.Description, &k.Description); err != nil {
+		return err
 	}
 	if in.Defaults.Set {
 		if k.Metadata, err = encodeMetadata(in.Defaults.Value.Metadata); err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
-	"hash/fnv"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -35,14 +34,6 @@ func (a *api) digest() [sha256.Size]byte {
 		a.t.Fatal(err)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
-}
-
-// leftOut reports whether a generated test leaves out a route: with -short, it has a fifth of them, as
-// properties have a fifth of their draws.
-func leftOut(route string) bool {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(route))
-	return testing.Short() && h.Sum32()%5 != 0
 }
 
 // wrongValues replace each value of a body, in turn. The last is as long as names may
@@ -110,113 +101,71 @@ var takenAnyway = map[string][]string{
 // with an answer that is not long; and nothing changes. Routes and their bodies are those of the
 // OpenAPI document, which also says what must be refused.
 func TestBadBodiesAreRefusedAndChangeNothing(t *testing.T) {
-	tried := 0
-	for path, methods := range newAPI(t).paths() {
-		for method, operation := range methods.Map() {
-			method = strings.ToUpper(method)
-			name := method + " " + path
-			if !operation.Get("requestBody").Exists() {
-				continue
+	everyRoute(t, 50, func(r *routeCase) bool {
+		return r.operation.Get("requestBody").Exists()
+	}, func(t *testing.T, r *routeCase) {
+		before := r.digest()
+		send := func(what, body string, refused bool) {
+			t.Helper()
+			r.now.Add(int64(time.Minute)) // refusals are throttled
+			out := r.do(r.method, r.target, body)
+			switch {
+			case out.status >= 500 || out.status != 200 && len(out.body) > 8<<10:
+				t.Errorf("%s: %.200s: %d %.300s", what, body, out.status, out.body)
+			case out.status == 200 && refused:
+				t.Errorf("%s: %.200s is taken", what, body)
+			case out.status == 200: // it was another good body
+				before = r.digest()
+				return
+			case refused && (out.status != 400 || out.get("data.errorCode").Str != "AB01"), out.get("success").Raw != "false", out.get("data.message").Str == "":
+				t.Errorf("%s: %.200s: %d %.300s", what, body, out.status, out.body)
 			}
-			tried++
-			if leftOut(name) {
-				continue
+			if after := r.digest(); after != before && r.name != "POST /v1/logs" { // what was taken is written later
+				t.Errorf("%s: %.200s was refused, and changed something: %d %s", what, body, out.status, out.body)
+				before = after
 			}
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				a := newAPI(t)
-				target, body := a.prepare(method, path)
-				if own, ok := callBodies[name]; ok {
-					body = own
-				}
-				before := a.digest()
-				send := func(what, body string, refused bool) {
-					t.Helper()
-					a.now.Add(int64(time.Minute)) // refusals are throttled
-					out := a.do(method, target, body)
-					switch {
-					case out.status >= 500 || out.status != 200 && len(out.body) > 8<<10:
-						t.Errorf("%s: %.200s: %d %.300s", what, body, out.status, out.body)
-					case out.status == 200 && refused:
-						t.Errorf("%s: %.200s is taken", what, body)
-					case out.status == 200: // it was another good body
-						before = a.digest()
-						return
-					case refused && (out.status != 400 || out.get("data.errorCode").Str != "AB01"), out.get("success").Raw != "false", out.get("data.message").Str == "":
-						t.Errorf("%s: %.200s: %d %.300s", what, body, out.status, out.body)
-					}
-					if after := a.digest(); after != before && name != "POST /v1/logs" { // what was taken is written later
-						t.Errorf("%s: %.200s was refused, and changed something: %d %s", what, body, out.status, out.body)
-						before = after
-					}
-				}
-				for what, bad := range hostile(body) {
-					send(what, bad, !slices.Contains(takenAnyway[name], what))
-				}
-				if out := a.do(method, target, `[`+strings.Repeat("0,", 1_000_000)+`0]`); out.status != 413 || out.get("data.errorCode").Str != "AB01" || a.digest() != before && name != "POST /v1/logs" {
-					t.Errorf("a million elements: %d %.300s", out.status, out.body)
-				}
-				for _, bad := range replacements(body) {
-					send("a value of another kind", bad, len(a.handler.Unlike(path, method, []byte(bad))) > 0)
-				}
-			})
 		}
-	}
-	if tried < 50 {
-		t.Errorf("only %d routes", tried)
-	}
+		for what, bad := range hostile(r.sent) {
+			send(what, bad, !slices.Contains(takenAnyway[r.name], what))
+		}
+		if out := r.do(r.method, r.target, `[`+strings.Repeat("0,", 1_000_000)+`0]`); out.status != 413 || out.get("data.errorCode").Str != "AB01" || r.digest() != before && r.name != "POST /v1/logs" {
+			t.Errorf("a million elements: %d %.300s", out.status, out.body)
+		}
+		for _, bad := range replacements(r.sent) {
+			send("a value of another kind", bad, len(r.handler.Unlike(r.path, r.method, []byte(bad))) > 0)
+		}
+	})
 }
 
 // Ids that there are none of, of every form, are not found by any route; and nothing changes.
 func TestUnknownIDsAreNotFoundAndChangeNothing(t *testing.T) {
-	tried := 0
-	for path, methods := range newAPI(t).paths() {
-		begin, _, ok := strings.Cut(path, "{")
-		if !ok {
-			continue
+	everyRoute(t, 80, func(r *routeCase) bool {
+		return strings.Contains(r.path, "{")
+	}, func(t *testing.T, r *routeCase) {
+		begin, _, _ := strings.Cut(r.path, "{")
+		id, below, more := strings.Cut(strings.TrimPrefix(r.target, begin), "/")
+		if more {
+			below = "/" + below
 		}
-		for method := range methods.Map() {
-			method = strings.ToUpper(method)
-			name := method + " " + path
-			tried++
-			if leftOut(name) {
-				continue
+		id, query, _ := strings.Cut(id, "?")
+		before := r.digest()
+		for _, bad := range []string{
+			"00000000-0000-4000-8000-00000000dead", "nope", strings.ToUpper(id) + "X", id + "%20", id + "%00", "%00", "%0a", "..%2f..", id + "%2f..", "%27%22%3C%3E", "%F0%9F%92%A9", "%ff",
+			strings.Repeat("x", 3000), "*", id + "*", "-1", "99999999999999999999",
+		} {
+			r.now.Add(int64(time.Minute))
+			if strings.Contains(bad, "..") && strings.HasPrefix(r.path, "/v1/model-configs") {
+				continue // no route has that path, whose own errors have another form
 			}
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				a := newAPI(t)
-				target, body := a.prepare(method, path)
-				if own, ok := callBodies[name]; ok {
-					body = own
-				}
-				id, below, more := strings.Cut(strings.TrimPrefix(target, begin), "/")
-				if more {
-					below = "/" + below
-				}
-				id, query, _ := strings.Cut(id, "?")
-				before := a.digest()
-				for _, bad := range []string{
-					"00000000-0000-4000-8000-00000000dead", "nope", strings.ToUpper(id) + "X", id + "%20", id + "%00", "%00", "%0a", "..%2f..", id + "%2f..", "%27%22%3C%3E", "%F0%9F%92%A9", "%ff",
-					strings.Repeat("x", 3000), "*", id + "*", "-1", "99999999999999999999",
-				} {
-					a.now.Add(int64(time.Minute))
-					if strings.Contains(bad, "..") && strings.HasPrefix(path, "/v1/model-configs") {
-						continue // no route has that path, whose own errors have another form
-					}
-					out := a.do(method, begin+bad+below+map[bool]string{true: "?" + query}[query != ""], body)
-					if out.status != 404 && out.status != 400 || (out.get("success").Raw != "false" || out.get("data.message").Str == "") && out.get("error").Str == "" || len(out.body) > 4096 {
-						t.Errorf("%.60s: %d %.300s", bad, out.status, out.body)
-					}
-				}
-				if a.digest() != before {
-					t.Error("something changed")
-				}
-			})
+			out := r.do(r.method, begin+bad+below+map[bool]string{true: "?" + query}[query != ""], r.sent)
+			if out.status != 404 && out.status != 400 || (out.get("success").Raw != "false" || out.get("data.message").Str == "") && out.get("error").Str == "" || len(out.body) > 4096 {
+				t.Errorf("%.60s: %d %.300s", bad, out.status, out.body)
+			}
 		}
-	}
-	if tried < 80 {
-		t.Errorf("only %d routes", tried)
-	}
+		if r.digest() != before {
+			t.Error("something changed")
+		}
+	})
 }
 
 // Pages of every size and number are answered or refused by every list.

@@ -179,10 +179,18 @@ func (l *shownLimits) statusOr(status string) string {
 	return status
 }
 
+// carried returns the limits that objects have: in a change, as its transaction sees them.
+func (c *call) carried() *policies.CarriedLimits {
+	if c.tx == nil {
+		return c.api.Limits.Carried
+	}
+	return c.api.Limits.Carried.In(c.tx)
+}
+
 // limitsOf shows the limits of an object.
 func (c *call) limitsOf(id string) shownLimits {
 	out := shownLimits{rates: []carriedRate{}}
-	has, ok := c.api.Limits.Carried.Get(id)
+	has, ok := c.carried().Get(id)
 	if !ok {
 		return out
 	}
@@ -219,7 +227,7 @@ func (c *call) setLimits(of policies.Carried, in *limitFields, reset bool) error
 	if !in.given() && !reset {
 		return nil
 	}
-	stored := c.api.Limits.Carried.In(c.tx)
+	stored := c.carried()
 	had, ok := stored.Get(of.ID)
 	row := of
 	if ok {
@@ -292,7 +300,7 @@ func (c *call) forgetLimits(had, has *policies.Carried) {
 
 // dropLimits removes the limits of an object that is removed.
 func (c *call) dropLimits(id string) error {
-	in := c.api.Limits.Carried.In(c.tx)
+	in := c.carried()
 	had, ok := in.Get(id)
 	if !ok {
 		return nil

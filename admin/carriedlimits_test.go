@@ -1,10 +1,13 @@
 package admin_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/audit"
 )
 
 func TestAPIKeysHaveLimitsOfTheirOwn(t *testing.T) {
@@ -227,4 +230,25 @@ func TestObjectsHaveLimitsOfTheirOwn(t *testing.T) {
 	if _, has := a.s.Limits.Carried.Get(id); has {
 		t.Error("the limits of an integration survive it")
 	}
+}
+
+// What a change shows of the limits of an object, in its answer and in the audit trail, is what it has
+// stored.
+func TestAChangeOfLimitsIsShownAndRecorded(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	const limits = `"rate_limits":[{"type":"requests","unit":"rpm","value":5}]`
+	recorded := func(what string) {
+		t.Helper()
+		if !slices.ContainsFunc(a.trail()[0].Changes, func(c audit.Change) bool { return c.Field == "rate_limits" && strings.Contains(c.To, `"value":5`) }) {
+			t.Errorf("%s: recorded is %+v", what, a.trail()[0].Changes)
+		}
+	}
+	id := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["completions.write"]}`).get("id").Str
+	a.ok("PUT", "/v1/api-keys/"+id, `{`+limits+`}`)
+	recorded("an API key")
+	if out := a.ok("POST", "/v1/admin/workspaces", `{"name":"w",`+limits+`}`); out.get("rate_limits.0.value").Int() != 5 {
+		t.Errorf("a new workspace: %s", out.body)
+	}
+	recorded("a new workspace")
 }

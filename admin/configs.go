@@ -145,22 +145,8 @@ func (a *API) configs() {
 	create(a, configs, (*call).createConfig)
 	list(a, configs, func(_ *call, s *routing.Saved, _ *WorkspaceFilter) bool { return !s.Archived }, showConfig)
 	read(a, configs, "", "Get a config", func(c *call, s *routing.Saved) (*Config, error) { return c.showVersion(s, s.Current()) })
-	readList(a, configs, "/versions", "List the versions of a config", func(c *call, s *routing.Saved) (versions []*Config, err error) {
-		for i := 0; i < len(s.Versions) && err == nil; i++ {
-			var v *Config
-			v, err = c.showVersion(s, &s.Versions[i])
-			versions = append(versions, v)
-		}
-		return versions, err
-	})
-	read(a, configs, "/versions/{version_id}", "Get a version of a config", func(c *call, s *routing.Saved) (*Config, error) {
-		which := c.item.query["version_id"]
-		v, ok := s.Version(which)
-		if !ok {
-			return nil, notFound("Version", which)
-		}
-		return c.showVersion(s, v)
-	})
+	versions(a, configs, func(s *routing.Saved) []routing.Version { return s.Versions }, (*call).showVersion)
+	version(a, configs, (*routing.Saved).Version, (*call).showVersion)
 	act(a, configs, http.MethodPut, "", "update", "Update a config; a new text is a new version", (*call).updateConfig)
 	remove(a, configs, "Delete", func(c *call, s *routing.Saved) error {
 		if err := c.namedConfig(s); err != nil {
@@ -193,9 +179,7 @@ func (c *call) updateConfig(s *routing.Saved, in *updateConfig) (*savedConfig, e
 	if in.Slug != "" && in.Slug != s.Slug && in.Slug != s.ID {
 		return nil, invalid("slug", "expected that of the path, or none: it does not change")
 	}
-	if in.Name != nil {
-		s.Name = *in.Name
-	}
+	assign(&s.Name, in.Name)
 	if in.IsDefault != nil {
 		s.Default = bool(*in.IsDefault)
 	}

@@ -119,22 +119,8 @@ func (a *API) guardrails() {
 	create(a, all, (*call).createGuardrail)
 	list(a, all, (*call).listsGuardrail, showGuardrail)
 	read(a, all, "", "Get a guardrail", func(c *call, g *hooks.Guardrail) (*Guardrail, error) { return c.showGuardrailVersion(g, g.Current()) })
-	readList(a, all, "/versions", "List the versions of a guardrail", func(c *call, g *hooks.Guardrail) (versions []*Guardrail, err error) {
-		for i := 0; i < len(g.Versions) && err == nil; i++ {
-			var v *Guardrail
-			v, err = c.showGuardrailVersion(g, &g.Versions[i])
-			versions = append(versions, v)
-		}
-		return versions, err
-	})
-	read(a, all, "/versions/{version_id}", "Get a version of a guardrail", func(c *call, g *hooks.Guardrail) (*Guardrail, error) {
-		which := c.item.query["version_id"]
-		v, ok := g.Version(which)
-		if !ok {
-			return nil, notFound("Version", which)
-		}
-		return c.showGuardrailVersion(g, v)
-	})
+	versions(a, all, func(g *hooks.Guardrail) []hooks.Version { return g.Versions }, (*call).showGuardrailVersion)
+	version(a, all, (*hooks.Guardrail).Version, (*call).showGuardrailVersion)
 	act(a, all, http.MethodPut, "", "update", "Update a guardrail; other checks or actions are a new version", (*call).updateGuardrail)
 	remove(a, all, "Delete", func(c *call, g *hooks.Guardrail) error {
 		if err := c.namedGuardrail(g); err != nil {
@@ -221,9 +207,7 @@ func (c *call) createGuardrail(in *createGuardrail) (*hooks.Guardrail, *savedGua
 }
 
 func (c *call) updateGuardrail(g *hooks.Guardrail, in *updateGuardrail) (*savedGuardrail, error) {
-	if in.Name != nil {
-		g.Name = *in.Name
-	}
+	assign(&g.Name, in.Name)
 	text, err := c.nextGuardrailText(g, in)
 	if err != nil {
 		return nil, err

@@ -300,9 +300,7 @@ func (c *call) createIntegration(in *createIntegration) (*credentials.Integratio
 }
 
 func (c *call) updateIntegration(i *credentials.Integration, in *updateIntegration) error {
-	if in.Name != nil {
-		i.Name = *in.Name
-	}
+	assign(&i.Name, in.Name)
 	before, err := c.destinationOf(&i.Credential)
 	if err != nil {
 		return err
@@ -340,14 +338,11 @@ const maxTags = 64
 // applyIntegration applies a request to an integration, which is new or a copy of a
 // stored one. It returns the secret in the request, if there is one.
 func (c *call) applyIntegration(i *credentials.Integration, in *IntegrationFields) (secret credentials.Secret, err error) {
-	if len(in.Description.Value) > 1024 {
-		return secret, invalid("description", "expected at most 1024 bytes")
+	if err := applyText("description", &in.Description, &i.Description); err != nil {
+		return secret, err
 	}
 	if err := applyPricing(&i.Adjustments, in.PricingAdjustments, "pricing_adjustments", prices.ParseAdjustment); err != nil {
 		return secret, err
-	}
-	if in.Description.Set {
-		i.Description = in.Description.Value
 	}
 	if in.Tags.Set {
 		if i.Tags, err = checkTags(in.Tags.Value); err != nil {

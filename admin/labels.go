@@ -86,9 +86,7 @@ func (a *API) labels() {
 	}, showLabel)
 	get(a, all, showLabel)
 	update(a, all, func(c *call, l *prompts.Label, in *updateLabel) error {
-		if in.Name != nil {
-			l.Name = *in.Name
-		}
+		assign(&l.Name, in.Name)
 		return c.putLabel(l, &in.LabelFields)
 	})
 	remove(a, all, "Delete", func(c *call, l *prompts.Label) error { return c.api.Prompts.DeleteLabel(c.tx, l) })
@@ -127,12 +125,8 @@ func (c *call) putLabel(l *prompts.Label, in *LabelFields) error {
 	if in.OrganisationID != "" && in.OrganisationID != c.caller.OrganisationID {
 		return forbidden("organisation_id: the API key belongs to another organisation")
 	}
-	if in.Description != nil {
-		l.Description = *in.Description
-	}
-	if in.ColorCode != nil {
-		l.Color = *in.ColorCode
-	}
+	assign(&l.Description, in.Description)
+	assign(&l.Color, in.ColorCode)
 	err := c.api.Prompts.PutLabel(c.tx, l)
 	if errors.Is(err, storage.ErrExists) {
 		return failure(http.StatusConflict, "name: %q is taken", credentials.Clip(l.Name))

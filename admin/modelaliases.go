@@ -64,9 +64,7 @@ func (a *API) modelAliases() {
 	list[routing.Alias, WorkspaceFilter](a, aliases, nil, showModelAlias)
 	get(a, aliases, showModelAlias)
 	update(a, aliases, func(c *call, a *routing.Alias, in *updateModelAlias) error {
-		if in.Name != nil {
-			a.Name = *in.Name
-		}
+		assign(&a.Name, in.Name)
 		return c.putModelAlias(a, &in.ModelAliasFields)
 	})
 	remove(a, aliases, "Delete", func(c *call, a *routing.Alias) error { return c.api.Aliases.Delete(c.tx, a.ID) })

@@ -84,86 +84,64 @@ var keyless = []string{"POST " + acceptPath, "GET /v1/auth/self"}
 // trail; and no answer has a secret. That answers are as the OpenAPI document says, every request
 // of these tests checks, and TestNoRouteCrossesAWorkspace is about other workspaces.
 func TestEveryOperationIsAllowedRefusedAndRecorded(t *testing.T) {
-	a := newAPI(t)
-	tried := 0
-	for path, methods := range a.paths() {
-		for method, operation := range methods.Map() {
-			method = strings.ToUpper(method)
-			name := method + " " + path
-			if slices.Contains(keyless, name) {
-				continue
+	everyRoute(t, 120, func(r *routeCase) bool {
+		return !slices.Contains(keyless, r.name)
+	}, func(t *testing.T, r *routeCase) {
+		_, needs, _ := strings.Cut(r.operation.Get("description").Str, "Needs the scope ")
+		scopes := strings.Split(strings.TrimSuffix(needs, "."), " or ")
+		with := func(scope string) string {
+			// Keys that are made or changed have logs.view, which their makers need, too; and admins
+			// are made by who may all that they may.
+			has := []string{scope}
+			switch {
+			case r.name == "PUT /v1/admin/users/{user_id}" && scope != "mcp.invoke":
+				has = credentials.OrganisationService.Scopes()
+			case scope != "mcp.invoke" && scope != "logs.view":
+				has = append(has, "logs.view")
 			}
-			tried++
-			if leftOut(name) {
-				continue
+			for _, kind := range []string{"organisation/service", "workspace/service"} {
+				if out := r.do("POST", "/v1/api-keys/"+kind, `{"name":"k","scopes":["`+strings.Join(has, `","`)+`"]}`); out.status == 200 {
+					return out.get("key").Str
+				}
 			}
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				a := newAPI(t)
-				target, body := a.prepare(method, path)
-				if own, ok := callBodies[name]; ok {
-					body = own
-				}
-				_, needs, _ := strings.Cut(operation.Get("description").Str, "Needs the scope ")
-				scopes := strings.Split(strings.TrimSuffix(needs, "."), " or ")
-				with := func(scope string) string {
-					// Keys that are made or changed have logs.view, which their makers need, too; and admins
-					// are made by who may all that they may.
-					has := []string{scope}
-					switch {
-					case name == "PUT /v1/admin/users/{user_id}" && scope != "mcp.invoke":
-						has = credentials.OrganisationService.Scopes()
-					case scope != "mcp.invoke" && scope != "logs.view":
-						has = append(has, "logs.view")
-					}
-					for _, kind := range []string{"organisation/service", "workspace/service"} {
-						if out := a.do("POST", "/v1/api-keys/"+kind, `{"name":"k","scopes":["`+strings.Join(has, `","`)+`"]}`); out.status == 200 {
-							return out.get("key").Str
-						}
-					}
-					t.Fatalf("no key may have the scope %q", scope)
-					return ""
-				}
-				last := func() (action, path string, status int) {
-					rows := a.trail()
-					newest := rows[0]
-					for _, row := range rows {
-						if row.Number > newest.Number {
-							newest = row
-						}
-					}
-					return newest.Scope, newest.Path, newest.Status
-				}
-				sent, _, _ := strings.Cut(target, "?")
-				sent, _ = url.PathUnescape(sent)
-
-				lacking := a.as(with("mcp.invoke"), method, target, body)
-				if action, at, status := last(); lacking.status != 403 || lacking.get("data.errorCode").Str != "AB03" || at != sent || status != 403 || !slices.Contains(scopes, action) {
-					t.Errorf("without its scope: %d %s; recorded is %s %s %d", lacking.status, lacking.body, action, at, status)
-				}
-				if operation.Get("requestBody").Exists() {
-					for _, bad := range []string{`{"nope":1}`, `7`, `{"name":`, `{"name":"a","name":"b"}`, strings.Repeat(`{"name":`, 10_000)} {
-						if out := a.do(method, target, bad); out.status != 400 || out.get("success").Raw != "false" || out.get("data.errorCode").Str != "AB01" {
-							t.Errorf("%.40s: %d %s", bad, out.status, out.body)
-						}
-					}
-				}
-				out, scope := answer{}, ""
-				for _, scope = range scopes { // an object of the organisation, or of a workspace, may need another of them
-					if out = a.as(with(scope), method, target, body); out.status != 403 {
-						break
-					}
-				}
-				if out.status != 200 || strings.Contains(out.body, operationSecret) {
-					t.Fatalf("%v: %d %s", scopes, out.status, out.body)
-				}
-				if action, at, status := last(); method != "GET" && notStored[name] == "" && (action != scope || at != sent || status != 200) {
-					t.Errorf("recorded is %s %s %d", action, at, status)
-				}
-			})
+			t.Fatalf("no key may have the scope %q", scope)
+			return ""
 		}
-	}
-	if tried < 120 {
-		t.Errorf("only %d operations", tried)
-	}
+		last := func() (action, path string, status int) {
+			rows := r.trail()
+			newest := rows[0]
+			for _, row := range rows {
+				if row.Number > newest.Number {
+					newest = row
+				}
+			}
+			return newest.Scope, newest.Path, newest.Status
+		}
+		sent, _, _ := strings.Cut(r.target, "?")
+		sent, _ = url.PathUnescape(sent)
+
+		lacking := r.as(with("mcp.invoke"), r.method, r.target, r.sent)
+		if action, at, status := last(); lacking.status != 403 || lacking.get("data.errorCode").Str != "AB03" || at != sent || status != 403 || !slices.Contains(scopes, action) {
+			t.Errorf("without its scope: %d %s; recorded is %s %s %d", lacking.status, lacking.body, action, at, status)
+		}
+		if r.operation.Get("requestBody").Exists() {
+			for _, bad := range []string{`{"nope":1}`, `7`, `{"name":`, `{"name":"a","name":"b"}`, strings.Repeat(`{"name":`, 10_000)} {
+				if out := r.do(r.method, r.target, bad); out.status != 400 || out.get("success").Raw != "false" || out.get("data.errorCode").Str != "AB01" {
+					t.Errorf("%.40s: %d %s", bad, out.status, out.body)
+				}
+			}
+		}
+		out, scope := answer{}, ""
+		for _, scope = range scopes { // an object of the organisation, or of a workspace, may need another of them
+			if out = r.as(with(scope), r.method, r.target, r.sent); out.status != 403 {
+				break
+			}
+		}
+		if out.status != 200 || strings.Contains(out.body, operationSecret) {
+			t.Fatalf("%v: %d %s", scopes, out.status, out.body)
+		}
+		if action, at, status := last(); r.method != "GET" && notStored[r.name] == "" && (action != scope || at != sent || status != 200) {
+			t.Errorf("recorded is %s %s %d", action, at, status)
+		}
+	})
 }

@@ -24,6 +24,32 @@ func (o *Optional[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &o.Value)
 }
 
+// assign sets what an update has; null is the zero value.
+func (o *Optional[T]) assign(to *T) {
+	if o.Set {
+		*to = o.Value
+	}
+}
+
+// assign sets what an update has; nil: it is omitted.
+func assign[T any](to, sent *T) {
+	if sent != nil {
+		*to = *sent
+	}
+}
+
+// maxText bounds descriptions and notes, in bytes.
+const maxText = 1024
+
+// applyText applies the description or note of a request, whose field is named.
+func applyText(field string, sent *Optional[string], to *string) error {
+	if len(sent.Value) > maxText {
+		return invalid(field, "expected at most %d bytes", maxText)
+	}
+	sent.assign(to)
+	return nil
+}
+
 // Schema returns the schema of T, or null.
 func (o Optional[T]) Schema(r huma.Registry) *huma.Schema {
 	s := *huma.SchemaFromType(r, typeOf[T]())

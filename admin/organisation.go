@@ -77,9 +77,7 @@ func (a *API) organisation() {
 		}
 	})
 	update(a, organisation, func(c *call, o *directory.Organisation, in *updateOrganisation) error {
-		if in.Name != nil {
-			o.Name = *in.Name
-		}
+		assign(&o.Name, in.Name)
 		if err := in.applySettings(c, o); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A page of which no row is left out is that of a filter that keeps all, and only its rows are looked
+// A page without left-out rows is that of a filter that keeps all, and only its rows are looked
 // at.
 func TestAPageLooksAtItsRowsOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

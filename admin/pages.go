@@ -28,7 +28,7 @@ type page struct {
 	policy string
 }
 
-// newPage returns a page with a policy that lets it run its own script, of which it has one, and
+// newPage returns a page with a policy that lets it run its own script, and
 // send requests to its own site.
 func newPage(html []byte) *page {
 	_, rest, _ := bytes.Cut(html, []byte("<script>"))

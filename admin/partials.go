@@ -91,19 +91,17 @@ func (a *API) partials() {
 		}
 		return c.api.Prompts.Delete(c.tx, p)
 	})
-	readList(a, all, "/versions", "List the versions of a partial", func(c *call, p *prompts.Prompt) (versions []*PartialVersion, err error) {
-		for i := range p.Versions {
-			v := &p.Versions[i]
-			content, err := c.api.Prompts.Content(c, v)
-			if err != nil {
-				return nil, err
-			}
-			versions = append(versions, &PartialVersion{p.ID, v.ID, p.Slug, v.Number, content.String, text(content.Description), formatTime(v.CreatedAt), "active", "partial"})
-		}
-		return versions, nil
-	})
+	versions(a, all, func(p *prompts.Prompt) []prompts.Version { return p.Versions }, (*call).showPartialVersion)
 	act(a, all, http.MethodPut, "/makeDefault", "publish", "Publish a version of a partial", (*call).publish)
 	a.sharing(all)
+}
+
+func (c *call) showPartialVersion(p *prompts.Prompt, v *prompts.Version) (*PartialVersion, error) {
+	content, err := c.api.Prompts.Content(c, v)
+	if err != nil {
+		return nil, err
+	}
+	return &PartialVersion{p.ID, v.ID, p.Slug, v.Number, content.String, text(content.Description), formatTime(v.CreatedAt), "active", "partial"}, nil
 }
 
 func showPartialSummary(c *call, p *prompts.Prompt) PartialSummary {
@@ -159,9 +157,7 @@ func (c *call) applyPartial(p *prompts.Prompt, content *prompts.Content, collect
 }
 
 func (c *call) updatePartial(p *prompts.Prompt, in *updatePartial) (*updatedPartial, error) {
-	if in.Name != nil {
-		p.Name = *in.Name
-	}
+	assign(&p.Name, in.Name)
 	if in.Status == "archived" && !p.Archived { // it is then as if it was deleted
 		if err := c.namedPrompt(p, everywhere); err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ import (
 
 type condition struct {
 	Key   string `json:"key"`
-	Value values `json:"value" doc:"A value, or a list of which any will do; * is any value."`
+	Value values `json:"value" doc:"A value, or a list any of whose values will do; * is any value."`
 	// Excludes are values that do not match after all.
 	Excludes []string `json:"excludes,omitempty" nullable:"false" doc:"Values that do not match after all."`
 }
@@ -93,9 +93,7 @@ func (c *call) newPolicy(in *NewPolicy, kind string) (*policies.Policy, error) {
 		ID: storage.NewID(c.api.Random), Type: kind, WorkspaceID: w.ID, OrganisationID: c.caller.OrganisationID,
 		AllWorkspaces: in.WorkspaceID == "" && c.caller.WorkspaceID == "",
 	}
-	if in.Name != nil {
-		p.Name = *in.Name
-	}
+	assign(&p.Name, in.Name)
 	if in.Conditions != nil {
 		if p.Conditions, err = c.conditions(*in.Conditions, counts(p)); err != nil {
 			return nil, err

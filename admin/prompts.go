@@ -70,14 +70,8 @@ func (a *API) prompts() {
 		}
 		return c.api.Prompts.Delete(c.tx, p)
 	})
-	readList(a, all, "/versions", "List the versions of a prompt", (*call).promptVersions)
-	read(a, all, "/versions/{version_id}", "Get a version of a prompt", func(c *call, p *prompts.Prompt) (*Prompt, error) {
-		v, err := c.version(p)
-		if err != nil {
-			return nil, err
-		}
-		return c.showPrompt(p, v)
-	})
+	versions(a, all, func(p *prompts.Prompt) []prompts.Version { return p.Versions }, (*call).showPromptVersion)
+	version(a, all, promptVersion, (*call).showPrompt)
 	act(a, all, http.MethodPut, "/versions/{version_id}", "publish", "Give a version a label", (*call).labelVersion)
 	act(a, all, http.MethodPut, "/makeDefault", "publish", "Publish a version", (*call).publish)
 	a.sharing(all)
@@ -154,34 +148,29 @@ func (c *call) showPrompt(p *prompts.Prompt, v *prompts.Version) (*Prompt, error
 	return out, nil
 }
 
-func (c *call) promptVersions(p *prompts.Prompt) (all []*PromptVersion, err error) {
-	for i := range p.Versions {
-		v := &p.Versions[i]
-		content, err := c.api.Prompts.Content(c, v)
-		if err != nil {
-			return nil, err
-		}
-		out := &PromptVersion{
-			ID: v.ID, PromptID: p.ID, Version: v.Number, Description: text(content.Description), CreatedAt: formatTime(v.CreatedAt), Status: "active", Object: "prompt",
-			Template: template{content.String, object(content.Parameters), content.Model, content.VirtualKey},
-		}
-		if labels := c.api.Prompts.LabelsOf(p, v); len(labels) > 0 {
-			out.LabelID = &labels[0].ID
-		}
-		all = append(all, out)
+func (c *call) showPromptVersion(p *prompts.Prompt, v *prompts.Version) (*PromptVersion, error) {
+	content, err := c.api.Prompts.Content(c, v)
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	out := &PromptVersion{
+		ID: v.ID, PromptID: p.ID, Version: v.Number, Description: text(content.Description), CreatedAt: formatTime(v.CreatedAt), Status: "active", Object: "prompt",
+		Template: template{content.String, object(content.Parameters), content.Model, content.VirtualKey},
+	}
+	if labels := c.api.Prompts.LabelsOf(p, v); len(labels) > 0 {
+		out.LabelID = &labels[0].ID
+	}
+	return out, nil
 }
 
-// version returns the version in the path.
-func (c *call) version(p *prompts.Prompt) (*prompts.Version, error) {
-	id := c.item.query["version_id"]
+// promptVersion returns a version of a prompt by its id or number.
+func promptVersion(p *prompts.Prompt, which string) (*prompts.Version, bool) {
 	for i := range p.Versions {
-		if v := &p.Versions[i]; v.ID == strings.ToLower(id) || strconv.Itoa(v.Number) == id {
-			return v, nil
+		if v := &p.Versions[i]; v.ID == strings.ToLower(which) || strconv.Itoa(v.Number) == which {
+			return v, true
 		}
 	}
-	return nil, notFound("Version", id)
+	return nil, false
 }
 
 func (c *call) createPrompt(in *createPrompt) (*prompts.Prompt, *createdPrompt, error) {
@@ -245,9 +234,7 @@ func (c *call) applyPrompt(p *prompts.Prompt, content *prompts.Content, in *Prom
 	set(&content.ToolChoice, deref(in.ToolChoice), in.ToolChoice != nil)
 	set(&content.Metadata, deref(in.OtherName), in.OtherName != nil)
 	set(&content.Metadata, deref(in.Metadata), in.Metadata != nil)
-	if in.Model != nil {
-		content.Model = *in.Model
-	}
+	assign(&content.Model, in.Model)
 	if in.Raw != nil {
 		content.Raw = bool(*in.Raw)
 	}
@@ -279,9 +266,7 @@ func (in *updatePrompt) versioned() bool {
 }
 
 func (c *call) updatePrompt(p *prompts.Prompt, in *updatePrompt) (*updatedPrompt, error) {
-	if in.Name != nil {
-		p.Name = *in.Name
-	}
+	assign(&p.Name, in.Name)
 	content, err := c.newVersion(p, in)
 	if err != nil {
 		return nil, err
@@ -313,12 +298,8 @@ func (c *call) newVersion(p *prompts.Prompt, in *updatePrompt) (content *prompts
 		}
 		content = &prompts.Content{VirtualKey: content.VirtualKey, Raw: content.Raw, Description: content.Description, CreatedBy: content.CreatedBy}
 	}
-	if in.String != nil {
-		content.String = *in.String
-	}
-	if in.VirtualKey != nil {
-		content.VirtualKey = *in.VirtualKey
-	}
+	assign(&content.String, in.String)
+	assign(&content.VirtualKey, in.VirtualKey)
 	return content, nil
 }
 
@@ -331,9 +312,10 @@ func (c *call) publish(p *prompts.Prompt, in *makeDefault) (*empty, error) {
 }
 
 func (c *call) labelVersion(p *prompts.Prompt, in *labelVersion) (*empty, error) {
-	v, err := c.version(p)
-	if err != nil {
-		return nil, err
+	which := c.item.query["version_id"]
+	v, ok := promptVersion(p, which)
+	if !ok {
+		return nil, notFound("Version", which)
 	}
 	labels := maps.Clone(p.Labels)
 	if labels == nil {

@@ -100,9 +100,7 @@ func (a *API) providers() {
 		return &out, nil
 	})
 	act(a, all, http.MethodPut, "", "update", "Update a provider", func(c *call, v *credentials.VirtualKey, in *updateProvider) (*createdSlug, error) {
-		if in.Name != nil {
-			v.Name = *in.Name
-		}
+		assign(&v.Name, in.Name)
 		if err := c.applyProvider(v, &in.ProviderFields); err != nil {
 			return nil, err
 		}

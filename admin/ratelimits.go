@@ -91,9 +91,7 @@ func (c *call) rateLimit(id string) (*policies.RateLimit, error) {
 }
 
 func (c *call) updateRateLimit(p *policies.RateLimit, in *updateRateLimit) (err error) {
-	if in.Name.Set {
-		p.Name = in.Name.Value
-	}
+	in.Name.assign(&p.Name)
 	if in.Unit != "" {
 		p.Unit = in.Unit
 	}

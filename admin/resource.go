@@ -26,7 +26,7 @@ type resource[Row any] struct {
 	noun  string        // for example config
 	// The path of the resource whose routes show the rows, if it is another one; see shownBy.
 	shownAs string
-	// details returns what the audit trail shows of a row withs what its routes show. It may be nil.
+	// details returns what the audit trail shows of a row besides what its routes show. It may be nil.
 	details view[Row]
 
 	scope  string                       // for example configs, for the scope configs.read

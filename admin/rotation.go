@@ -50,12 +50,8 @@ func (c *call) applyRotation(k *credentials.APIKey, field Optional[rotationPolic
 		return invalid("rotation_policy", "expected rotation_period or rotation_period_days, not both")
 	}
 	r := &credentials.Rotation{NextAt: in.NextAt}
-	if in.Period != nil {
-		r.Period = *in.Period
-	}
-	if in.Days != nil {
-		r.Days = *in.Days
-	}
+	assign(&r.Period, in.Period)
+	assign(&r.Days, in.Days)
 	if in.TransitionMs != nil {
 		r.TransitionMs = min(*in.TransitionMs, maxTransitionMs+1)
 	}

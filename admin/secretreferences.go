@@ -206,12 +206,8 @@ func (c *call) updateSecretReference(r *credentials.SecretReference, in *updateS
 	if in.ManagerType != nil && *in.ManagerType != r.Manager {
 		return invalid("manager_type", "it cannot change; make another secret reference")
 	}
-	if in.Name != nil {
-		r.Name = *in.Name
-	}
-	if in.SecretPath != nil {
-		r.Path = *in.SecretPath
-	}
+	assign(&r.Name, in.Name)
+	assign(&r.Path, in.SecretPath)
 	if err := c.applySecretReference(r, &in.SecretReferenceFields); err != nil {
 		return err
 	}
@@ -227,18 +223,13 @@ func (c *call) updateSecretReference(r *credentials.SecretReference, in *updateS
 
 // applySecretReference makes r, which is new or a copy of a stored one, what in says.
 func (c *call) applySecretReference(r *credentials.SecretReference, in *SecretReferenceFields) (err error) {
-	switch {
-	case len(in.Description.Value) > 1024:
-		return invalid("description", "expected at most 1024 bytes")
-	case len(in.SecretKey.Value) > 255:
+	if err := applyText("description", &in.Description, &r.Description); err != nil {
+		return err
+	}
+	if len(in.SecretKey.Value) > 255 {
 		return invalid("secret_key", "expected at most 255 bytes")
 	}
-	if in.Description.Set {
-		r.Description = in.Description.Value
-	}
-	if in.SecretKey.Set {
-		r.Key = in.SecretKey.Value
-	}
+	in.SecretKey.assign(&r.Key)
 	if in.Tags.Set {
 		if r.Tags, err = checkTags(in.Tags.Value); err != nil {
 			return err

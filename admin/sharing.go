@@ -248,9 +248,7 @@ func (c *call) fork(from *prompts.Prompt, in *forkPrompt) (*prompts.Prompt, *cre
 		Slug: directory.NewSlug(c.api.Random, "pp", from.Name), Name: from.Name, Partial: from.Partial, WorkspaceID: w.ID, OrganisationID: c.caller.OrganisationID,
 		CollectionID: prompts.DefaultCollection(w.ID, w.CreatedAt).ID, CreatedBy: c.caller.KeyID, ForkedFrom: from.ID, ForkedFromVersion: v.ID,
 	}
-	if in.Name != nil {
-		p.Name = *in.Name
-	}
+	assign(&p.Name, in.Name)
 	switch {
 	case from.Partial && in.VirtualKey != nil:
 		return nil, nil, invalid("virtual_key", "a partial has none")

@@ -220,9 +220,7 @@ func (c *call) resetUsage(p *policies.UsageLimit, which func(*policies.Entity) b
 }
 
 func (c *call) updateUsageLimit(p *policies.UsageLimit, in *updateUsageLimit) (err error) {
-	if in.Name.Set {
-		p.Name = in.Name.Value
-	}
+	in.Name.assign(&p.Name)
 	if in.Conditions != nil {
 		if p.Conditions, err = c.conditions(*in.Conditions, counts(&p.Policy)); err != nil {
 			return err

@@ -109,9 +109,7 @@ func (a *API) virtualKeys() {
 	list[credentials.VirtualKey, WorkspaceFilter](a, keys, nil, showVirtualKey)
 	get(a, keys, showVirtualKey)
 	update(a, keys, func(c *call, v *credentials.VirtualKey, in *updateVirtualKey) error {
-		if in.Name != nil {
-			v.Name = *in.Name
-		}
+		assign(&v.Name, in.Name)
 		secret, err := c.applyVirtualKey(v, &in.VirtualKeyFields, in.Key)
 		if err != nil {
 			return err
@@ -221,11 +219,8 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 // stored one. It returns the secret in the request, if there is one. Stored secrets
 // that are kept are bound to their destination.
 func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields, key *string) (secret credentials.Secret, err error) {
-	if len(in.Note.Value) > 1024 {
-		return secret, invalid("note", "expected at most 1024 bytes")
-	}
-	if in.Note.Set {
-		v.Note = in.Note.Value
+	if err := applyText("note", &in.Note, &v.Note); err != nil {
+		return secret, err
 	}
 	if v.IntegrationID != "" {
 		switch {

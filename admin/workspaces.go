@@ -186,7 +186,7 @@ func (c *call) setWorkspaceLimits(w *directory.Workspace, in *ListedLimits, rese
 	if err != nil || !limits.given() && !reset {
 		return err
 	}
-	if _, has := c.api.Limits.Carried.In(c.tx).Get(w.ID); c.caller.WorkspaceID != "" && (has || reset || len(in.RateLimits.Value) > 0 || len(in.UsageLimits.Value) > 0) {
+	if _, has := c.carried().Get(w.ID); c.caller.WorkspaceID != "" && (has || reset || len(in.RateLimits.Value) > 0 || len(in.UsageLimits.Value) > 0) {
 		return forbidden("rate_limits, usage_limits: only the organisation changes the limits of a workspace")
 	}
 	return c.setLimits(policies.Carried{
@@ -196,18 +196,13 @@ func (c *call) setWorkspaceLimits(w *directory.Workspace, in *ListedLimits, rese
 
 // applyWorkspace applies a create or update request to a copy of a workspace.
 func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) error {
-	switch {
-	case len(in.Description.Value) > 1024:
-		return invalid("description", "expected at most 1024 bytes")
-	case len(in.Icon.Value) > maxIcon:
+	if err := applyText("description", &in.Description, &w.Description); err != nil {
+		return err
+	}
+	if len(in.Icon.Value) > maxIcon {
 		return invalid("icon", "expected at most %d bytes", maxIcon)
 	}
-	if in.Icon.Set {
-		w.Icon = in.Icon.Value
-	}
-	if in.Description.Set {
-		w.Description = in.Description.Value
-	}
+	in.Icon.assign(&w.Icon)
 	if err := c.applyDefaults(w, &in.Defaults); err != nil {
 		return err
 	}
@@ -334,9 +329,7 @@ func (a *API) workspaces() {
 		return out
 	})
 	update(a, workspaces, func(c *call, w *directory.Workspace, in *updateWorkspace) error {
-		if in.Name != nil {
-			w.Name = *in.Name
-		}
+		assign(&w.Name, in.Name)
 		if err := c.applyWorkspace(w, &in.WorkspaceFields); err != nil {
 			return err
 		}
