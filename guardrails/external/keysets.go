@@ -29,7 +29,8 @@ type keptKeys struct {
 	of map[keySource]*keptSet
 }
 
-// A keptSet is what is known of a source.
+// A keptSet is what is known of a source. It does not use singleflight: who waits does so no longer than its
+// own call, and asks again if what came does not have the key that it wants.
 type keptSet struct {
 	set     *jose.JSONWebKeySet // nil: it was not fetched yet
 	fetched time.Time

@@ -108,7 +108,7 @@ func KeyInHeader(values []string, own OperatorKeys) bool {
 // of this gateway. Keys of other gateways, which may be providers, do go there.
 func (g *Gateway) RefuseKey(name string, values []string) *Error {
 	for _, v := range values {
-		if g.holdsOwnKey(v) {
+		if HoldsKey(v, g.Authenticator) {
 			return keyInHeader(name, "it goes to the provider, and holds a service key: leave it out, and replace the key")
 		}
 	}
@@ -120,7 +120,7 @@ func (g *Gateway) RefuseKey(name string, values []string) *Error {
 func (g *Gateway) RefuseKeyAsCredential(header http.Header) *Error {
 	for name, values := range header {
 		for _, v := range values {
-			if g.holdsOwnKey(v) {
+			if HoldsKey(v, g.Authenticator) {
 				return keyInHeader(name, "the credential for the provider is a service key of this gateway: send the provider's own, and replace the key")
 			}
 		}
@@ -134,8 +134,6 @@ func keyInHeader(name, why string) *Error {
 	e.Caller = true // another target would get it, too
 	return e
 }
-
-func (g *Gateway) holdsOwnKey(text string) bool { return HoldsKey(text, g.Authenticator) }
 
 // HoldsKey reports whether a text holds a service key that the gateway knows.
 func HoldsKey(text string, known Authenticator) bool {

@@ -28,7 +28,8 @@ const (
 	maxWaiting = 256
 )
 
-// remoteKeys are the keys at a URL.
+// remoteKeys are the keys at a URL. They do not use singleflight: those who wait are bounded, and leave
+// when their own call ends, while the request goes on.
 type remoteKeys struct {
 	url    string
 	client *http.Client

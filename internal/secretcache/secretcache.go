@@ -56,7 +56,8 @@ type Cache struct {
 	entries map[string]*entry // by the id of the reference
 }
 
-// An entry is what is known of a secret reference.
+// An entry is what is known of a secret reference. It does not use singleflight: whether a fetch is due, and
+// what the last one came to, is decided under the same lock.
 type entry struct {
 	of *credentials.SecretReference // a changed one is another
 

@@ -57,7 +57,7 @@ type op struct {
 	after      int // of a section: the op after it
 }
 
-// What parts of a template take, in bytes, beside the texts.
+// What parts of a template take, in bytes, besides the texts.
 const (
 	opSize   = 32
 	nameSize = 16
