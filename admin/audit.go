@@ -112,7 +112,7 @@ func (c *call) also(e edit) { c.others = append(c.others, e) }
 // auditComparison is what the audit trail shows of an edit: of members that follow from what was done, nothing.
 var auditComparison = audit.Comparison{Ignored: []string{"object", "last_updated_at", "last_used_at", "updated_at"}, Max: audit.MaxChanges}
 
-// changed records what an edit, and those with it, have changed.
+// changed records what an edit, and those that were added to it, have changed.
 func (c *call) changed(e edit) {
 	c.record.Changes = nil
 	for _, e := range append([]edit{e}, c.others...) {

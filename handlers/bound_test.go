@@ -7,7 +7,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
 )
 
-// What a call says of an address counts with the caller's own credential alone.
+// What a call says of an address counts only with the caller's own credential.
 func TestASecretOfASavedConfigGoesToNoAddressOfACall(t *testing.T) {
 	l := newLab(t, "trusted_custom_hosts 127.0.0.1\n", "")
 	l.on("ok", respond(200, gatewaytest.Completion))

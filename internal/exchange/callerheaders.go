@@ -63,7 +63,7 @@ const apiKey = "X-Api-Key"
 
 // serviceKey is the service key of a request whose x-gw-api-key is token, and the bearer that
 // is left for a provider. Where there is no x-gw-api-key it is the bearer, or else x-api-key:
-// also with a bearer that is not a service key.
+// also if there is a bearer that is not a service key.
 func serviceKey(h http.Header, token string, a keyRecognizer) (key, bearer string) {
 	bearer = Bearer(h)
 	if token != "" {

@@ -26,7 +26,7 @@ const (
 	providerKey = "sk-of-the-caller"
 )
 
-// messages are what a chat needs with its model.
+// messages are what a chat needs besides its model.
 const messages = `"messages":[{"role":"user","content":"hi"}]`
 
 // chat is a chat in its shortest form.

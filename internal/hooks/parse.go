@@ -73,7 +73,7 @@ func Parse(list List, path string, raw []byte, broken bool, report func(path, me
 		case v.IsObject():
 			r.object(h, at, v)
 			if h.Deny && len(h.Checks) == 0 && h.Slug == "" && !broken {
-				r.errorf(at, "expected at least one check with deny, or the id of a saved guardrail without it")
+				r.errorf(at, "expected at least one check in addition to deny, or the id of a saved guardrail without it")
 			}
 		case v.Type != gjson.String || list.explicit():
 			r.errorf(at, "expected an object%s", map[bool]string{false: " or the slug of a guardrail"}[list.explicit()])

@@ -104,7 +104,7 @@ func oldStreams(c *providers.Call) bool {
 }
 
 // deployed lists the endpoints that Azure serves below a deployment. The others are served
-// with it.
+// next to it.
 var deployed = []string{
 	"/chat/completions", "/completions", "/embeddings", "/images/generations", "/images/edits",
 	"/audio/speech", "/audio/transcriptions", "/audio/translations",
