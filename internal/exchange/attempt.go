@@ -81,36 +81,38 @@ func (c *Call) NewAttempt(target string, route *credentials.Route, edit *routing
 
 // choose makes an attempt at a target of the call.
 func (c *Call) choose(a *Attempt, target string, route *credentials.Route, edit *routing.Edit) {
-	*a = Attempt{call: c, Target: target, Route: route, Edit: edit, Model: c.modelFor(route, edit), Prompt: c.Prompt}
-	a.SavedModel = c.savesModel(edit, a.Model)
+	*a = Attempt{call: c, Target: target, Route: route, Edit: edit, Prompt: c.Prompt}
+	a.Model = a.model()
+	a.SavedModel = a.savesModel()
 }
 
-// modelFor is the model for a target.
-func (c *Call) modelFor(route *credentials.Route, edit *routing.Edit) string {
+// model is the model of the target.
+func (a *Attempt) model() string {
+	c := a.call
 	switch {
-	case route.Model != "":
-		return route.Model
-	case edit.Empty() || c.located.model == "" && c.Body.form == nil && (c.Body.buffer == nil || c.Body.opaque):
+	case a.Route.Model != "":
+		return a.Route.Model
+	case a.Edit.Empty() || c.located.model == "" && c.Body.form == nil && (c.Body.buffer == nil || c.Body.opaque):
 		return c.Model
 	}
-	model := edit.Result("model", c.ownModel())
+	model := a.Edit.Result("model", c.ownModel())
 	if len(model) == 0 || model[0] != '"' {
 		return ""
 	}
 	return jsonscan.Unquote(model)
 }
 
-// savesModel reports whether the model of a target comes from a saved config.
-func (c *Call) savesModel(edit *routing.Edit, model string) bool {
-	if c.ConfigSource.Slug == "" || edit.Empty() {
+// savesModel reports whether the model of the target comes from a saved config.
+func (a *Attempt) savesModel() bool {
+	if a.call.ConfigSource.Slug == "" || a.Edit.Empty() {
 		return false
 	}
-	for _, p := range edit.Default {
-		if p.Key == "model" && string(p.Value) == string(jsonscan.AppendQuoted(nil, model)) {
+	for _, p := range a.Edit.Default {
+		if p.Key == "model" && string(p.Value) == string(jsonscan.AppendQuoted(nil, a.Model)) {
 			return true
 		}
 	}
-	return edit.Lookup("model") != nil
+	return a.Edit.Lookup("model") != nil
 }
 
 // Choose chooses a target of the call's config for the next attempts. What the target leaves open
@@ -130,7 +132,7 @@ func (x *Exchange) Choose(t *routing.Target) *Error {
 		if p.prompt.Slug != "" {
 			a.Prompt = p.prompt
 		}
-		if err = x.integrate(a); err == nil {
+		if err = a.integrate(); err == nil {
 			x.Admitted = false
 			x.chosen = a
 		}

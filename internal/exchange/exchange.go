@@ -168,7 +168,7 @@ func (x *Exchange) Prepare(limits Limits) *Error {
 			x.chosen = &x.only
 			x.choose(x.chosen, "config", route, nil)
 			if x.err == nil {
-				x.err = x.integrate(x.chosen)
+				x.err = x.chosen.integrate()
 			}
 		}
 	}

@@ -1,12 +1,12 @@
 package exchange
 
-// integrate holds an attempt to what the integration of its provider says of the model, and
+// integrate holds the attempt to what the integration of its provider says of the model, and
 // sends it where that model is.
-func (c *Call) integrate(a *Attempt) *Error {
+func (a *Attempt) integrate() *Error {
 	if !a.Route.Ruled() {
 		return nil
 	}
-	if c.mayHaveOther(a.Model) || a.Payload().modelsSet() != "" {
+	if a.call.mayHaveOther(a.Model) || a.Payload().modelsSet() != "" {
 		return a.RefuseUnread("the integration of the provider allows only some models")
 	}
 	if a.Model == "" { // nothing of a model's is asked for
