@@ -52,7 +52,7 @@ type Services struct {
 	Breakers      breakers
 	Trail         trail
 	Records       Records
-	Rotations     rotations // is told of rotated keys; may be nil
+	Rotations     rotations // notified of rotated keys; may be nil
 	Removals      removals
 	Mail          mailer // of invites; nil: their links are handed on
 	BaseURL       string // where the control plane is, for links

@@ -49,7 +49,7 @@ func requestUUID(r *http.Request) string {
 // A view returns a row as the control plane shows it, in which secrets are masked.
 type view[Row any] func(c *call, row *Row) (any, error)
 
-// shownBy makes a view the one by which the audit trail tells changes of the rows of a
+// shownBy makes a view the one by which the audit trail shows changes of the rows of a
 // resource.
 func (r *resource[Row]) shownBy(a *API, v view[Row]) { a.views[r.path] = v }
 

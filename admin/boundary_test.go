@@ -147,14 +147,14 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 			}
 			out := a.as(red, method, target, body)
 			listed := method == "GET" && target == path
-			told := out.body
+			shown := out.body
 			if path == "/v1/audit-logs" { // the rows repeat what the caller sent; TestAWorkspaceSeesOnlyItsOwnAuditLogs
-				told = ""
+				shown = ""
 			}
 			if known { // names sent by the caller may be repeated
-				told = strings.ReplaceAll(told, id, "")
+				shown = strings.ReplaceAll(shown, id, "")
 			}
-			if strings.Contains(told, mark) || strings.Contains(told, blue) {
+			if strings.Contains(shown, mark) || strings.Contains(shown, blue) {
 				t.Errorf("%s %s: %d %s tells of the other workspace", method, target, out.status, out.body)
 			}
 			if !listed && out.status < 400 {

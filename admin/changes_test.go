@@ -183,21 +183,21 @@ func TestEveryWriteRecordsWhatItChanged(t *testing.T) {
 	})
 }
 
-// Of a long value, the trail has the beginning; that it changed behind that is told all the same.
+// Of a long value, the trail has the beginning; that it changed behind that is recorded all the same.
 func TestAChangeBehindWhatIsKeptIsTold(t *testing.T) {
 	a := newAPI(t)
 	long := strings.Repeat("a", 2000)
 	id := a.ok("POST", "/v1/prompts/partials", `{"name":"n","string":"`+long+`"}`).get("slug").Str
 	a.ok("PUT", "/v1/prompts/partials/"+id, `{"string":"`+long+`b"}`)
 	a.ok("PUT", "/v1/prompts/partials/"+id+"/makeDefault", `{"version":2}`)
-	told := false
+	recorded := false
 	for _, c := range a.trail()[0].Changes {
-		told = told || c.Field == "string"
+		recorded = recorded || c.Field == "string"
 		if len(c.From) > 1024 || len(c.To) > 1024 {
 			t.Errorf("%s: %d and %d bytes", c.Field, len(c.From), len(c.To))
 		}
 	}
-	if !told {
+	if !recorded {
 		t.Errorf("%+v", a.trail()[0].Changes)
 	}
 }

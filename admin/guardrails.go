@@ -37,7 +37,7 @@ type Guardrail struct {
 	Version   int     `json:"version" doc:"Counted from 1."`
 }
 
-// guardrailChecks is a list of checks. What is wrong with one is said by the handler.
+// guardrailChecks is a list of checks. The handler reports what is wrong with one.
 type guardrailChecks objects
 
 func (o *guardrailChecks) UnmarshalJSON(b []byte) error { return keepJSON((*[]byte)(o), b) }

@@ -37,7 +37,7 @@ func TestSelfIsWhoSentAJWT(t *testing.T) {
 	a.refuses("", "GET", "/v1/auth/self", "", 401, "no API key")
 }
 
-// A JWT stands where a key does, and what is wrong with it is said.
+// A JWT stands where a key does, and the error says what is wrong with it.
 func TestAJWTInThePlaceOfAKey(t *testing.T) {
 	a := newAPI(t)
 	a.workspace("red")

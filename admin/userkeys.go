@@ -117,7 +117,7 @@ func (in *UpdateUserKeys) apply(at string, u directory.UserKeys) (directory.User
 }
 
 // ofUser checks the user of a user key: a member of its workspace, or an admin of the organisation,
-// who belongs to all of them. Whether there are others is not said.
+// who belongs to all of them. The error does not show whether there are others.
 func (c *call) ofUser(workspace, user string) error {
 	d := c.api.Directory
 	if u, ok := d.User(user); ok {

@@ -16,7 +16,7 @@ import (
 
 const userKeys = "/v1/api-keys/workspace/user"
 
-// A user key is that of a member of its workspace. What others there are is not said.
+// A user key is that of a member of its workspace. Errors do not show what others there are.
 func TestAUserKeyIsOfAMember(t *testing.T) {
 	a := newAPI(t)
 	a.workspace("red")

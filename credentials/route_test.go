@@ -303,17 +303,17 @@ func TestRouteSaysTheSameOfAnUnknownSlugAndOfAnotherWorkspaces(t *testing.T) {
 		return ""
 	}
 	answer := func(s Selection, slug string) string {
-		var told string
+		var text string
 		if refusal := router.Inline("ws-1", s); refusal != nil {
-			told = refusal.Field + ": " + refusal.Message + "; "
+			text = refusal.Field + ": " + refusal.Message + "; "
 		}
 		route, refusal := router.Route(caller, s)
 		if refusal != nil {
-			told += fmt.Sprint(refusal.Reason, " ", refusal.Field, " ", refusal.Message)
+			text += fmt.Sprint(refusal.Reason, " ", refusal.Field, " ", refusal.Message)
 		} else {
-			told += spell(route)
+			text += spell(route)
 		}
-		return strings.ReplaceAll(told, slug, "absent")
+		return strings.ReplaceAll(text, slug, "absent")
 	}
 	compare := func(when string) {
 		t.Helper()

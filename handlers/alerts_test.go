@@ -80,7 +80,7 @@ func TestAnExhaustedBudgetIsAnEventAndASignedPost(t *testing.T) {
 			t.Fatal(status)
 		}
 	}
-	g.Stop() // what is queued is told first
+	g.Stop() // what is queued is sent first
 	if n := len(hook.Calls()); n != 2 || len(seen) != 0 {
 		t.Errorf("%d posts, %d more events", n, len(seen))
 	}

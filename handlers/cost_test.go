@@ -140,13 +140,13 @@ func TestCostIsToldEverywhere(t *testing.T) {
 		return math.Abs(now-was-dollars) < 1e-15
 	})
 	eventually(t, "the access log", func() bool {
-		var costs, told []string
+		var costs, appended []string
 		for line := range strings.Lines(g.Logs()) {
 			if gjson.Get(line, "gw.endpoint").Str == "chatComplete" {
-				costs, told = append(costs, gjson.Get(line, "gw.cost_usd").Raw), append(told, gjson.Get(line, "told").Raw)
+				costs, appended = append(costs, gjson.Get(line, "gw.cost_usd").Raw), append(appended, gjson.Get(line, "told").Raw)
 			}
 		}
-		return fmt.Sprint(costs, told) == `[0.000008 0 ] [0.000008 0 ""]`
+		return fmt.Sprint(costs, appended) == `[0.000008 0 ] [0.000008 0 ""]`
 	})
 	// Also where a target failed before.
 	dead := g.Do("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-cache: simple", "authorization: Bearer "+key,

@@ -415,7 +415,7 @@ func TestUploadsAreReplayedUpToALimit(t *testing.T) {
 		if a.Get("error.code").Str != "body_not_replayable" || a.Status != 500 || a.Get("message").Str != "Provider bad answered 500 Internal Server Error (overloaded); provider good could not be tried, because the upload is larger than max_replay" || bad != 1 || good != 0 {
 			t.Errorf("chunked %v, large, fallen back: %d %s; %d and %d calls", chunked, a.Status, a.Body, bad, good)
 		}
-		// A retry that is left out is said, with what the provider answered.
+		// The error names a retry that is left out, and what the provider answered.
 		for _, c := range []struct {
 			cue     string
 			on      string

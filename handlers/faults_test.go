@@ -69,17 +69,17 @@ func TestAnErrorNamesEveryTargetThatFailed(t *testing.T) {
 			body = streamedChat
 		}
 		a := l.chat(body, `{"strategy":{"mode":"fallback","on_status_codes":[400,401,500,502,503]},"targets":[`+strings.Join(c.targets, ",")+`]}`, cue+c.cue)
-		told := a.Get("errors").Array()
-		if a.Status != c.status || a.Get("error.message").Str == "" || len(told) != len(c.errors) {
+		errs := a.Get("errors").Array()
+		if a.Status != c.status || a.Get("error.message").Str == "" || len(errs) != len(c.errors) {
 			t.Errorf("%s: got %d %s, want %d and %d errors", name, a.Status, a.Body, c.status, len(c.errors))
 			continue
 		}
 		for i, want := range c.errors {
-			if !strings.Contains(told[i].Str, want) || c.not != "" && strings.Contains(told[i].Str, c.not) {
-				t.Errorf("%s: error %d: %q, want %q in it", name, i, told[i].Str, want)
+			if !strings.Contains(errs[i].Str, want) || c.not != "" && strings.Contains(errs[i].Str, c.not) {
+				t.Errorf("%s: error %d: %q, want %q in it", name, i, errs[i].Str, want)
 			}
-			if len(told[i].Str) > 1<<10 {
-				t.Errorf("%s: error %d has %d bytes", name, i, len(told[i].Str))
+			if len(errs[i].Str) > 1<<10 {
+				t.Errorf("%s: error %d has %d bytes", name, i, len(errs[i].Str))
 			}
 		}
 	}

@@ -122,9 +122,9 @@ func TestTheFaultWall(t *testing.T) {
 				twice := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@dead"},` + target + `]}`
 				a, err := l.ask("POST", "/v1/chat/completions", request, cue+c.name, "x-gw-config: "+twice)
 				// An error says of both why they failed; the rest is that of the last.
-				if told := a.Get("errors"); told.IsArray() {
-					if n := len(told.Array()); n != 2 {
-						t.Errorf("%d targets failed: %s", n, told.Raw)
+				if errs := a.Get("errors"); errs.IsArray() {
+					if n := len(errs.Array()); n != 2 {
+						t.Errorf("%d targets failed: %s", n, errs.Raw)
 					}
 					a.Body, _ = sjson.Delete(a.Body, "errors")
 				}
@@ -349,7 +349,7 @@ func TestAnIdleLimitGuardsTheRestOfAStream(t *testing.T) {
 	}
 }
 
-// A stream that the gateway ends is told from one that the provider broke off.
+// A stream that the gateway ends is distinguished from one that the provider broke off.
 func TestAStreamSaysWhoEndedIt(t *testing.T) {
 	l := newLab(t, "", "gw_admin\ngw_ratelimit\ngw_inference {\n\tstream_idle_timeout 200ms\n}")
 	l.on("idle", then(stream(role, hello), silence))

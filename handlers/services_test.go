@@ -166,7 +166,7 @@ func (f *fakes) serve(t *testing.T, method, path, body, key string) *httptest.Re
 	return w
 }
 
-// Which services the handlers use for a call, in order, and what the caller is told.
+// Which services the handlers use for a call, in order, and what the caller is answered.
 func TestHandlersUseTheServicesTheyName(t *testing.T) {
 	t.Parallel()
 	const chat, completions = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, "/v1/chat/completions"

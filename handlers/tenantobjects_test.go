@@ -245,9 +245,9 @@ func (s *sharing) do(t failing, c step) {
 	what := fmt.Sprintf("workspace %d, %s %s %s (%s): %d %s", c.who, c.row.Method, target, body, c.whose, a.Status, a.Body)
 
 	// What the workspace itself named may be repeated.
-	told := a.Body + fmt.Sprint(a.Header)
+	shown := a.Body + fmt.Sprint(a.Header)
 	for _, theirs := range h.all(other) {
-		if theirs != id && strings.Contains(told, theirs) {
+		if theirs != id && strings.Contains(shown, theirs) {
 			t.Fatalf("%s\ntells of %s", what, theirs)
 		}
 		for _, call := range calls {
@@ -256,7 +256,7 @@ func (s *sharing) do(t failing, c step) {
 			}
 		}
 	}
-	if strings.Contains(told, mark(other)) {
+	if strings.Contains(shown, mark(other)) {
 		t.Fatalf("%s\ntells what the other workspace wrote", what)
 	}
 	code := a.Get("error.code").Str

@@ -12,7 +12,7 @@ func TestCallsThatNothingLimitsAreWarnedOf(t *testing.T) {
 	const warning = "limits and budgets have no effect on calls that gw_ratelimit does not see"
 	for name, c := range map[string]struct {
 		site        string
-		start, call bool // when it is said
+		start, call bool // when it is logged
 	}{
 		"as it should be":       {"gw_admin\ngw_ratelimit\ngw_inference", false, false},
 		"without gw_ratelimit":  {"gw_admin\ngw_inference", true, true},
@@ -25,7 +25,7 @@ func TestCallsThatNothingLimitsAreWarnedOf(t *testing.T) {
 			g.Site = c.site
 			g.Load()
 			if got := strings.Contains(g.Logs(), warning); got != c.start {
-				t.Errorf("said at the start: %v", got)
+				t.Errorf("logged at the start: %v", got)
 			}
 			key, _ := g.Key("k")
 			for range 2 {
@@ -38,7 +38,7 @@ func TestCallsThatNothingLimitsAreWarnedOf(t *testing.T) {
 				want = 1
 			}
 			if got := strings.Count(g.Logs(), warning); got != want {
-				t.Errorf("said %d times, want %d", got, want)
+				t.Errorf("logged %d times, want %d", got, want)
 			}
 		})
 	}

@@ -29,7 +29,7 @@ func ReadToken(file string) (string, error) {
 	return token, nil
 }
 
-// Environment returns environment variables by which a platform tells a workload of its identity.
+// Environment returns environment variables by which a platform gives a workload its identity.
 // All are required.
 func Environment(names ...string) (map[string]string, error) {
 	values := make(map[string]string, len(names))

@@ -18,8 +18,8 @@ type Change struct {
 // it then. Every Feed passes the suite in storage/storagetest.
 type Feed interface {
 	// Publish runs fn in a transaction like [Store.Update]. It returns once the
-	// changes that fn returned have been told to every follower in this process:
-	// who reads a cache afterwards reads what was written. Nothing is told of a
+	// changes that fn returned have been sent to every follower in this process:
+	// who reads a cache afterwards reads what was written. Nothing is sent of a
 	// transaction that failed, and of a run of fn that was repeated. fn must not
 	// call Publish.
 	Publish(ctx context.Context, fn func(Tx) ([]Change, error)) error

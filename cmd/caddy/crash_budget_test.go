@@ -140,11 +140,11 @@ func TestABudgetOfDollarsSurvivesKill9(t *testing.T) {
 			}
 		}
 		p.start()
-		served, has, told := float64(len(provider.Calls()))*each, counted(), recorded()
+		served, has, inRecords := float64(len(provider.Calls()))*each, counted(), recorded()
 		lost := float64(round+1) * (lease + clients*reserved)
-		t.Logf("round %d, killed after %v: served %.3f, counted %.3f, recorded %.3f", round, took, served, has, told)
-		if has < served-rounding || has < told-rounding || has > served+lost+rounding || told > served+rounding || told < float64(round+1)*each-rounding {
-			t.Errorf("round %d: %v dollars are counted and %v recorded, the provider has served %v; at most %v more may count", round, has, told, served, lost)
+		t.Logf("round %d, killed after %v: served %.3f, counted %.3f, recorded %.3f", round, took, served, has, inRecords)
+		if has < served-rounding || has < inRecords-rounding || has > served+lost+rounding || inRecords > served+rounding || inRecords < float64(round+1)*each-rounding {
+			t.Errorf("round %d: %v dollars are counted and %v recorded, the provider has served %v; at most %v more may count", round, has, inRecords, served, lost)
 		}
 	}
 	before := len(provider.Calls())

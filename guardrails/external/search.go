@@ -151,7 +151,7 @@ func (c *searching) Judge(ctx context.Context, s *guardrails.Subject) (guardrail
 		result.Data = map[string]any{"results": found, "explanation": "No pages about the text were found."}
 		return result, nil
 	}
-	result.Body, err = told(s.Type, s.Request, c.p.Text("prefix")+pages+c.p.Text("suffix"))
+	result.Body, err = withSystemText(s.Type, s.Request, c.p.Text("prefix")+pages+c.p.Text("suffix"))
 	return result, err
 }
 
@@ -192,8 +192,8 @@ func clip(text string, characters int) string {
 	return text
 }
 
-// told returns the body of a chat or of messages whose system says a text, besides what it says.
-func told(endpoint string, body []byte, text string) ([]byte, error) {
+// withSystemText returns the body of a chat or of messages with a text added to its system message.
+func withSystemText(endpoint string, body []byte, text string) ([]byte, error) {
 	body = bytes.Clone(body)
 	if endpoint == "chatComplete" {
 		messages := gjson.GetBytes(body, "messages")

@@ -11,20 +11,20 @@ import (
 // Pages that are found are a message of the system, and nothing else of the call changes.
 func TestPagesAreAdded(t *testing.T) {
 	const (
-		reply = `{"results":[{"title":"T","url":"https://a.example/","text":"page","content":"page"},{"title":"U"}]}`
-		told  = `(\nT\nhttps://a.example/\npage\n\nU\n\n\n)`
-		chat  = `{"model":"m", "messages":[ {"role":"user","content":"Ann's number is 12"}]}`
+		reply      = `{"results":[{"title":"T","url":"https://a.example/","text":"page","content":"page"},{"title":"U"}]}`
+		systemText = `(\nT\nhttps://a.example/\npage\n\nU\n\n\n)`
+		chat       = `{"model":"m", "messages":[ {"role":"user","content":"Ann's number is 12"}]}`
 	)
 	exaWants := wanted{"https://api.exa.ai/search", map[string]string{"x-api-key": "k"}, `{"query":"Ann's number is 12","numResults":5,"contents":{"text":{"maxCharacters":2000}}}`}
 	for name, c := range map[string]struct {
 		id, parameters, endpoint, body, reply, after string // "": an error
 		want                                         wanted
 	}{
-		"exa":                   {"exa.online", `{}`, "chatComplete", chat, reply, `{"model":"m", "messages":[{"content":"` + told + `","role":"system"}, {"role":"user","content":"Ann's number is 12"}]}`, exaWants},
-		"tavily":                {"tavily.online", `{"numResults":2,"includeDomains":["a.example"],"excludeDomains":["b.example"]}`, "chatComplete", chat, reply, `{"model":"m", "messages":[{"content":"` + told + `","role":"system"}, {"role":"user","content":"Ann's number is 12"}]}`, wanted{"https://api.tavily.com/search", map[string]string{"Authorization": "Bearer k"}, `{"query":"Ann's number is 12","max_results":2,"include_domains":["a.example"],"exclude_domains":["b.example"]}`}},
-		"messages":              {"exa.online", `{}`, "messages", `{"model":"m"}`, reply, `{"model":"m","system":"` + told + `"}`, exaWants},
-		"messages with a text":  {"exa.online", `{}`, "messages", `{"system":"be kind"}`, reply, `{"system":"be kind\n` + told + `"}`, exaWants},
-		"messages with a list":  {"exa.online", `{}`, "messages", `{"system":[{"type":"text","text":"be kind"}]}`, reply, `{"system":[{"type":"text","text":"be kind"},{"text":"` + told + `","type":"text"}]}`, exaWants},
+		"exa":                   {"exa.online", `{}`, "chatComplete", chat, reply, `{"model":"m", "messages":[{"content":"` + systemText + `","role":"system"}, {"role":"user","content":"Ann's number is 12"}]}`, exaWants},
+		"tavily":                {"tavily.online", `{"numResults":2,"includeDomains":["a.example"],"excludeDomains":["b.example"]}`, "chatComplete", chat, reply, `{"model":"m", "messages":[{"content":"` + systemText + `","role":"system"}, {"role":"user","content":"Ann's number is 12"}]}`, wanted{"https://api.tavily.com/search", map[string]string{"Authorization": "Bearer k"}, `{"query":"Ann's number is 12","max_results":2,"include_domains":["a.example"],"exclude_domains":["b.example"]}`}},
+		"messages":              {"exa.online", `{}`, "messages", `{"model":"m"}`, reply, `{"model":"m","system":"` + systemText + `"}`, exaWants},
+		"messages with a text":  {"exa.online", `{}`, "messages", `{"system":"be kind"}`, reply, `{"system":"be kind\n` + systemText + `"}`, exaWants},
+		"messages with a list":  {"exa.online", `{}`, "messages", `{"system":[{"type":"text","text":"be kind"}]}`, reply, `{"system":[{"type":"text","text":"be kind"},{"text":"` + systemText + `","type":"text"}]}`, exaWants},
 		"nothing found":         {"exa.online", `{}`, "chatComplete", chat, `{"results":[]}`, chat, exaWants},
 		"an answer without any": {"exa.online", `{}`, "chatComplete", chat, `{"error":"x"}`, "", exaWants},
 		"what is not JSON":      {"exa.online", `{}`, "chatComplete", chat, `[`, "", exaWants},

@@ -33,7 +33,7 @@ var containsCode = guardrails.Kind{
 	},
 }
 
-// maxFormats is how many formats of blocks are told.
+// maxFormats is how many formats of blocks are reported.
 const maxFormats = 20
 
 type coded struct {

@@ -23,7 +23,7 @@ var jsonKeys = guardrails.Kind{
 	},
 }
 
-// maxMatched is how much JSON is told, in bytes; of more only the beginning is.
+// maxMatched is how much JSON is reported, in bytes; of more only the beginning is.
 const maxMatched = 1 << 10
 
 type keyed struct {

@@ -26,7 +26,7 @@ var languages = map[string]whatlanggo.Lang{
 	"tam_Taml": whatlanggo.Tam, "tel_Telu": whatlanggo.Tel, "mar_Deva": whatlanggo.Mar, "kan_Knda": whatlanggo.Kan,
 }
 
-// recognised are the languages that a text is taken for: others are too rare to be told from these.
+// recognised are the languages that a text is taken for: others are too rare to be distinguished from these.
 var recognised = func() whatlanggo.Options {
 	all := make(map[whatlanggo.Lang]bool)
 	for _, l := range languages {
@@ -98,8 +98,8 @@ func (c *inLanguage) Judge(ctx context.Context, s *guardrails.Subject) (guardrai
 }
 
 // recognise returns the language that a text is most likely in, and whether that is sure: in a few
-// words, languages of the same script are not told from each other. written is false if there is
-// nothing to tell from.
+// words, languages of the same script are not distinguished. written is false if there is
+// nothing to distinguish them by.
 func recognise(text string) (lang whatlanggo.Lang, sure, written bool) {
 	const (
 		least           = 30 // letters of a script that several languages have

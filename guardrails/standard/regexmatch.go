@@ -47,7 +47,7 @@ func (c *matching) Judge(ctx context.Context, s *guardrails.Subject) (guardrails
 	return judged(found != nil, c.not, "a match of the regular expression", d), nil
 }
 
-// maxGroups is how many groups of a match are told.
+// maxGroups is how many groups of a match are reported.
 const maxGroups = 20
 
 // detailsOf returns the beginnings of the texts of a match, of maxGroups groups at most.

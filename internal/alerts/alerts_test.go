@@ -240,7 +240,7 @@ func TestTheNumberThatWaitsIsBounded(t *testing.T) {
 		t.Errorf("%d posts", n)
 	}
 	if sent, lost := f.Counts(); sent != maxWaiting+2 || lost != 2 {
-		t.Errorf("%d told, %d undelivered", sent, lost)
+		t.Errorf("%d sent, %d undelivered", sent, lost)
 	}
 }
 

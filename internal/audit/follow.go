@@ -115,26 +115,26 @@ func (t *Trail) checkpoint(ctx context.Context) error {
 		return nil
 	}
 	var head mark
-	told := false
+	logged := false
 	read := func(tx storage.Tx) error {
 		checked, err := t.mark(tx, markChecked)
 		if err != nil {
 			return err
 		}
 		head, err = t.head(tx)
-		told = head.number <= checked.number
+		logged = head.number <= checked.number
 		return err
 	}
-	if err := t.db.View(ctx, read); err != nil || told {
+	if err := t.db.View(ctx, read); err != nil || logged {
 		return err
 	}
 	err := t.db.Update(ctx, func(tx *storage.Txn) error {
-		if err := read(tx); err != nil || told {
+		if err := read(tx); err != nil || logged {
 			return err
 		}
 		return t.putMark(tx, markChecked, head)
 	})
-	if err == nil && !told {
+	if err == nil && !logged {
 		logger.Info(checkpointMessage, zap.Uint64(checkpointRow, head.number), zap.String(checkpointSeal, head.seal.String()), zap.Time("row_at", head.at))
 	}
 	return err

@@ -98,8 +98,8 @@ func TestListsAreLikeThoseOfANaiveModel(t *testing.T) {
 	if cut, err = trail.Cut(t.Context(), noon.Add(400*time.Second), func(storage.Tx) error { return nil }); err != nil || cut != 1200 {
 		t.Fatalf("%d, %v", cut, err)
 	}
-	told := trail.all(t, &Filter{Resource: "audit_logs"})
-	model = append(told, model...)
+	listed := trail.all(t, &Filter{Resource: "audit_logs"})
+	model = append(listed, model...)
 	rapid.Check(t, check)
 	verified(t, trail, nil, "")
 }

@@ -118,7 +118,7 @@ func number(id string) uint64 { return binary.BigEndian.Uint64([]byte(id)) }
 const (
 	markHead    = "head"    // the last row
 	markCut     = "cut"     // the last of the rows that were removed because of their age
-	markChecked = "checked" // the last row that a checkpoint told
+	markChecked = "checked" // the last row that a checkpoint logged
 	markSent    = "sent"    // the last row that the sink has
 )
 

@@ -202,9 +202,9 @@ func (v *verification) row(tx storage.Tx, blob storage.Blob) error {
 	case !k.sealRow(n, v.seal, row.text).seal.equal(row.seal):
 		r.fault(n, "row %d was altered, or the row before", n)
 	}
-	for _, told := range v.checkpoints[n] {
-		if r.Checkpoints++; told != row.seal.String() {
-			r.fault(n, "row %d is another one than the log told of", n)
+	for _, checkpoint := range v.checkpoints[n] {
+		if r.Checkpoints++; checkpoint != row.seal.String() {
+			r.fault(n, "row %d is another one than in the log", n)
 		}
 	}
 	delete(v.checkpoints, n)
@@ -272,9 +272,9 @@ func (v *verification) checked() {
 	for n := range v.checkpoints {
 		switch {
 		case n > v.last:
-			v.report.fault(n, "the log told of row %d, but the last is row %d: the end was cut off", n, v.last)
+			v.report.fault(n, "the log has row %d, but the last is row %d: the end was cut off", n, v.last)
 		case n > v.report.Cut:
-			v.report.fault(n, "the log told of row %d, which is missing", n)
+			v.report.fault(n, "the log has row %d, which is missing", n)
 		}
 	}
 }

@@ -171,23 +171,23 @@ func TestCheckpointsFindAnEndThatWasCutOff(t *testing.T) {
 			earlier := trail.blobs(t)
 			trail.some(t, 5)
 			checkpoint()
-			told, err := ReadCheckpoints(strings.NewReader("no checkpoint\n" + log.String() + "{}"))
-			if err != nil || len(told) != 2 || told[0].Number != 5 || told[1].Number != 10 {
-				t.Fatalf("%v, %v of %s", told, err, log)
+			checkpoints, err := ReadCheckpoints(strings.NewReader("no checkpoint\n" + log.String() + "{}"))
+			if err != nil || len(checkpoints) != 2 || checkpoints[0].Number != 5 || checkpoints[1].Number != 10 {
+				t.Fatalf("%v, %v of %s", checkpoints, err, log)
 			}
-			verified(t, trail, told, "")
+			verified(t, trail, checkpoints, "")
 			for table, now := range trail.blobs(t) {
 				for id := range now {
 					trail.set(t, table, id, earlier[table][id])
 				}
 			}
 			verified(t, trail, nil, "")
-			verified(t, trail, told, "the log told of row 10, but the last is row 5: the end was cut off")
+			verified(t, trail, checkpoints, "the log has row 10, but the last is row 5: the end was cut off")
 			trail.some(t, 5)
 			verified(t, trail, nil, "")
-			verified(t, trail, told, "row 10 is another one than the log told of")
-			told[0].Seal = strings.Repeat("0", 64)
-			verified(t, trail, told, "row 5 is another one than the log told of")
+			verified(t, trail, checkpoints, "row 10 is another one than in the log")
+			checkpoints[0].Seal = strings.Repeat("0", 64)
+			verified(t, trail, checkpoints, "row 5 is another one than in the log")
 		})
 	}
 }
@@ -251,11 +251,11 @@ func FuzzReadCheckpoints(f *testing.F) {
 	f.Add([]byte(`{"audit_row":3,"audit_seal":"ab"}`))
 	f.Add([]byte("x {\"audit_row\":-3,\"audit_seal\":7}\n{"))
 	f.Fuzz(func(t *testing.T, log []byte) {
-		told, err := ReadCheckpoints(bytes.NewReader(log))
+		checkpoints, err := ReadCheckpoints(bytes.NewReader(log))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range told {
+		for _, c := range checkpoints {
 			if c.Number == 0 || c.Seal == "" {
 				t.Errorf("%+v", c)
 			}

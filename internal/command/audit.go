@@ -28,11 +28,11 @@ should be kept on another machine.`,
 	}, func(cmd *cobra.Command, _ []string, s *server) error {
 		var q app.AuditQuestion
 		for _, path := range logs {
-			told, err := readCheckpoints(path)
+			checkpoints, err := readCheckpoints(path)
 			if err != nil {
 				return err
 			}
-			q.Checkpoints = append(q.Checkpoints, told...)
+			q.Checkpoints = append(q.Checkpoints, checkpoints...)
 		}
 		for _, path := range keys {
 			raw, err := os.ReadFile(path)
@@ -74,9 +74,9 @@ func readCheckpoints(path string) ([]audit.Checkpoint, error) {
 		return nil, err
 	}
 	defer f.Close()
-	told, err := audit.ReadCheckpoints(f)
+	checkpoints, err := audit.ReadCheckpoints(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return told, nil
+	return checkpoints, nil
 }

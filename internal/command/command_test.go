@@ -126,7 +126,7 @@ func TestAMissingEndIsFoundByTheLog(t *testing.T) {
 		}
 		c.fails("not as it was written", "audit", "verify", "--log", log)
 		out, _, _ := c.run("audit", "verify", "--log", log)
-		if !strings.Contains(out, "the log told of row 1000000") {
+		if !strings.Contains(out, "the log has row 1000000") {
 			t.Errorf("%s", out)
 		}
 		c.fails("no such file", "audit", "verify", "--log", log+"x")

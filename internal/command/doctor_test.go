@@ -53,7 +53,7 @@ func TestTheDoctorSaysWhatIsWrong(t *testing.T) {
 	if out, _, _ := c.run("doctor", "--json"); of(out, "clock").Get("status").Str != "error" || of(out, "clock").Get("advice").Str == "" {
 		t.Errorf("%s", out)
 	}
-	// Of a gateway that does not run, the store is opened, and the same is said.
+	// Of a gateway that does not run, the store is opened, and the report is the same.
 	g.Stop()
 	file := filepath.Join(t.TempDir(), "Caddyfile")
 	if err := os.WriteFile(file, []byte(strings.NewReplacer(up.URL+"/v1", refusing, "admin "+g.AdminAt+"\n", "admin off\n").Replace(g.Caddyfile())), 0o600); err != nil {

@@ -28,7 +28,7 @@ type sealing struct {
 	R    int    `json:"r"`
 	P    int    `json:"p"`
 	Salt string `json:"salt"` // base64
-	// Check is a sealed empty text, which tells another passphrase.
+	// Check is a sealed empty text, which reveals another passphrase.
 	Check string `json:"check"`
 }
 

@@ -53,7 +53,7 @@ type Attempt struct {
 	meter          *meter       // nil: no limit of tokens or costs counts it
 	booked         *booked      // what it used; nil: that is not decided yet
 
-	// Mask hides the credentials that the provider got, in what is told of its answer; nil: there
+	// Mask hides the credentials that the provider got, in what is shown of its answer; nil: there
 	// is none yet.
 	Mask *credentials.Mask
 	Outcome

@@ -10,8 +10,8 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// How long an answer is kept is said by x-gw-cache-ttl, or else by Cache-Control, or else by the
-// config; what is out of range in Cache-Control counts as not said.
+// How long an answer is kept is set by x-gw-cache-ttl, or else by Cache-Control, or else by the
+// config; what is out of range in Cache-Control counts as not set.
 func TestHowLongAnAnswerIsKept(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour

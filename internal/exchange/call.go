@@ -46,7 +46,7 @@ type Call struct {
 
 	Config       *routing.Config // nil: the call has one target
 	ConfigSource ConfigSource
-	Started      []hooks.Result // what hooks said at the start of the call
+	Started      []hooks.Result // what hooks returned at the start of the call
 	StartHeader  http.Header    // that they set on the requests to providers, see [guardrails.HeaderSetter]
 	Options      Options
 	Metadata     Metadata

@@ -128,7 +128,7 @@ type booked struct {
 	priced bool // its price is known, and it used something
 
 	usage     prices.Usage // what the tokens are
-	estimated bool         // and not what the provider said
+	estimated bool         // and not what the provider reported
 }
 
 // Metered says that limits of tokens or costs count the attempts at the target, which may use as much
@@ -145,7 +145,7 @@ func (x *Exchange) Book() {
 	}
 }
 
-// Spent returns what an attempt used that is metered: what its provider said, from which estimates
+// Spent returns what an attempt used that is metered: what its provider reported, from which estimates
 // learn, or else what is likely. An attempt without an answer, or with an error, used nothing that is
 // known, unless it was given up while the provider worked on it. A session used what its responses say, and
 // what those that are not done likely did.
@@ -204,7 +204,7 @@ func (b *booked) estimate(a *Attempt, m *meter) {
 	}
 }
 
-// Used returns what the attempt used for its record, once that is decided; known: the provider said it;
+// Used returns what the attempt used for its record, once that is decided; known: the provider reported it;
 // estimated: it did not, or not all, but text of its answer came.
 func (a *Attempt) Used() (u prices.Usage, known, estimated bool) {
 	if b := a.booked; b != nil && b.estimated {

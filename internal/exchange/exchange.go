@@ -64,7 +64,7 @@ type Gateway struct {
 	Calls *inflight.Budget
 	// Prices knows what models cost; nil: no price is known.
 	Prices *prices.Table
-	// Unpriced is told of each call whose cost is not known, because its model has no price; may be nil.
+	// Unpriced is called for each call whose cost is not known, because its model has no price; may be nil.
 	Unpriced func(provider, model string)
 }
 
@@ -114,7 +114,7 @@ type HeaderField struct{ Name, Value string }
 // written to the provider's cache, the completion includes reasoning.
 type Usage struct {
 	Known   bool
-	Partial bool // it was said at the beginning of the answer, and not at its end
+	Partial bool // it was reported at the beginning of the answer, and not at its end
 	prices.Usage
 }
 

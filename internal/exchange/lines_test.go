@@ -87,7 +87,7 @@ func TestAFormWhoseLinesAreNotReadPasses(t *testing.T) {
 	}
 }
 
-// However a file comes in portions, the same is said of its lines.
+// However a file comes in portions, the result for its lines is the same.
 func FuzzLinesOfAFile(f *testing.F) {
 	for _, seed := range []string{"{}\n{\"file_id\":\"own\"}", "{\"file_id\":\"x\"}\n", "a\r\n\r\n--", "\r\n--b", "\x00", "[1,\n2]"} {
 		f.Add([]byte(seed))

@@ -74,7 +74,7 @@ var (
 )
 
 // objectRows is what the endpoints have to do with objects. Every endpoint without an id in
-// its path stands here: what is not said to be apart is one more way to objects. One with an
+// its path stands here: what is not listed as an exception is one more way to objects. One with an
 // id stands here only if its answer names others.
 var objectRows = map[string]Objects{
 	"GET /files":                                 lists,

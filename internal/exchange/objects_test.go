@@ -9,7 +9,7 @@ import (
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
-// A row without an id in its path is a way to objects of everybody, unless it is said what
+// A row without an id in its path is a way to objects of everybody, unless the table says what
 // it has to do with them.
 func TestEveryEndpointSaysWhatItHasToDoWithObjects(t *testing.T) {
 	t.Parallel()

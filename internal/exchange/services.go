@@ -19,7 +19,7 @@ type Authenticator interface {
 	OperatorKeys
 }
 
-// keyRecognizer tells service keys from other credentials.
+// keyRecognizer distinguishes service keys from other credentials.
 type keyRecognizer interface{ Knows(token string) bool }
 
 // SavedConfigs are the configs that workspaces have saved, see [routing.ConfigStore].

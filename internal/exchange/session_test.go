@@ -106,7 +106,7 @@ func TestSessionsUseWhatCame(t *testing.T) {
 	}
 }
 
-// Whatever the order of events: what is said is what the done responses say, each that is not done counts its text, and
+// Whatever the order of events: what is reported is what the done responses say, each that is not done counts its text, and
 // nothing counts twice.
 func TestSessionsCountEachResponseOnce(t *testing.T) {
 	t.Parallel()

@@ -77,7 +77,7 @@ func binaryMedia(media string) bool {
 
 // binary reports whether a body cannot be the text of JSON or of a form in any encoding, and
 // whether enough of it was read to decide.
-func binary(head []byte) (is, told bool) {
+func binary(head []byte) (is, decided bool) {
 	head = bytes.TrimLeft(head, " \t\r\n")
 	if len(head) < 2 {
 		return false, false

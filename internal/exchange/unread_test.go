@@ -95,8 +95,8 @@ func TestBinaryBodies(t *testing.T) {
 		"{}": {false, true}, " \n[1": {false, true}, "--b": {false, true}, "\x00{": {false, true}, "\xef\xbb\xbf{": {false, true}, "\xff\xfe{": {false, true}, "\xfe\xff\x00": {false, true},
 		"": {false, false}, "R": {false, false}, "  R": {false, false},
 	} {
-		if is, told := binary([]byte(head)); is != want[0] || told != want[1] {
-			t.Errorf("%q: got %v, %v", head, is, told)
+		if is, decided := binary([]byte(head)); is != want[0] || decided != want[1] {
+			t.Errorf("%q: got %v, %v", head, is, decided)
 		}
 	}
 }

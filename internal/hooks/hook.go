@@ -28,7 +28,7 @@ type Hook struct {
 	VersionID         string
 	Scope             Scope
 	Stream            Stream
-	// Key tells the hook from those that judge otherwise.
+	// Key distinguishes the hook from those that judge otherwise.
 	Key     string
 	Timeout time.Duration // of all checks together
 }

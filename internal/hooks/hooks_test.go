@@ -308,7 +308,7 @@ func TestWhatNobodyCanReadIsSaid(t *testing.T) {
 	}
 }
 
-// What is wrong with checks is told all at once, by the paths of a config.
+// What is wrong with checks is reported all at once, by the paths of a config.
 func TestChecksOfConfigsAreValidated(t *testing.T) {
 	for _, c := range []struct {
 		list List
@@ -370,7 +370,7 @@ func TestChecksThatCannotBeMadeDoNotPass(t *testing.T) {
 	}
 }
 
-// A check that was to change a text and did not is told.
+// A check that was to change a text and did not is reported.
 func TestUnfinishedChangesAreTold(t *testing.T) {
 	for raw, want := range map[string]bool{
 		`[{"regexReplace":{"rule":"(?=a)(a+)+$"}}]`: true,

@@ -319,7 +319,7 @@ func transforms(c guardrails.Check) bool {
 	return false
 }
 
-// An answered is what a check that waits for others has said.
+// An answered is the result of a check that waits for others.
 type answered struct {
 	guardrails.Result
 	err error

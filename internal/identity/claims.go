@@ -102,7 +102,7 @@ func (c *claims) workspace() string { return cmp.Or(c.Workspace, c.WorkspaceAlia
 // user is who the token names.
 func (c *claims) user() string { return cmp.Or(c.Email, c.Subject, c.UID) }
 
-// scopePrefix may be before a scope, so that it is told from those of others.
+// scopePrefix may be before a scope, so that it is distinguished from those of others.
 const scopePrefix = "gw."
 
 // scopes are those of the gateway that the token names, which keys of a workspace may have. named

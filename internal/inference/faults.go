@@ -69,7 +69,7 @@ func (e *engine) noteFault(t *routing.Target) {
 	e.faults.add(b.String())
 }
 
-// conceal masks, in what is said of an attempt, the credentials of the call and the address of an
+// conceal masks, in what is reported of an attempt, the credentials of the call and the address of an
 // operator's provider. rt may be nil: nothing was sent.
 func (rt *roundTrip) conceal(text string) string {
 	if rt == nil {

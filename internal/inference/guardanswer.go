@@ -111,7 +111,7 @@ func (g *guard) Complete(ctx context.Context, answer *Answer) *exchange.Error {
 	return nil
 }
 
-// begin forgets what hooks said of the answer of another attempt.
+// begin forgets what hooks found in the answer of another attempt.
 func (g *guard) begin() {
 	j := g.judgment
 	j.after, j.failed, j.hideAnswer, j.deferred = nil, failed(j.before), false, nil

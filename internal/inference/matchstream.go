@@ -49,7 +49,7 @@ func (rt *roundTrip) matchStreaming(res *http.Response) error {
 	entry := cache.Entry{Stream: !asked, Body: body}
 	out, err := entry.As(endpoint, asked)
 	switch {
-	case err != nil && asked: // it is not an answer that could be told as a stream
+	case err != nil && asked: // it is not an answer that could be written as a stream
 		return rt.replaceBody(res, bytes.Clone(body))
 	case err != nil:
 		return rt.unreadable(res, "the provider sent a stream that was not requested, and that cannot be converted: "+err.Error())

@@ -16,7 +16,7 @@ import (
 // [RequestHook] sees each request that is made for the target.
 type Hook interface {
 	// Before is called for each target, before the call is sent there. It may answer the call, or
-	// refuse this target. The visit, which may be nil, is told what happens at the target.
+	// refuse this target. The visit, which may be nil, is notified of what happens at the target.
 	Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error)
 }
 
@@ -98,7 +98,7 @@ type Annotation struct {
 	Event  []byte // in front of a stream; may be nil
 }
 
-// An AnsweredHook is told of answers that it does not follow to the client.
+// An AnsweredHook is notified of answers that it does not follow to the client.
 type AnsweredHook interface {
 	// Answered is called when a hook has answered the call, or when the answer of a provider (sent)
 	// is held because of its status, since another attempt may follow.

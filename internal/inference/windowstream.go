@@ -52,7 +52,7 @@ type windowed struct {
 }
 
 // judgeWindows has hooks judge a stream while it passes. A refusal of the first window comes
-// before the commit point, as does all that is said of a stream that is over by then.
+// before the commit point, as does all that is reported of a stream that is over by then.
 func (g *guard) judgeWindows(ctx context.Context, res *Response) error {
 	w := &windowed{
 		res: res, g: g, endpoint: g.x.Endpoint.Name, src: res.Body, in: make([]byte, startSize),

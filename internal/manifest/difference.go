@@ -15,7 +15,7 @@ var comparison = audit.Comparison{
 }
 
 // difference returns the members that differ between two objects, in which secrets are sealed. The
-// members of arrays are told by their places.
+// members of arrays are named by their places.
 func difference(before, after []byte) ([]audit.Change, error) {
 	from, err := audit.Decode(before)
 	if err != nil {

@@ -119,7 +119,7 @@ func TestAnAlertSaysWhatItIsAbout(t *testing.T) {
 	}
 }
 
-// Calls are refused before the limit of tokens is reached: that is told of, but not that one large call is.
+// Calls are refused before the limit of tokens is reached: there is an alert for that, but not for one large call.
 func TestARefusalTellsThatABudgetIsExhausted(t *testing.T) {
 	w := newWorld(t)
 	w.listen()
@@ -133,7 +133,7 @@ func TestARefusalTellsThatABudgetIsExhausted(t *testing.T) {
 	w.expectAlerts("exhausted")
 }
 
-// What an object's own budget counts is told of the object.
+// Alerts of an object's own budget are about the object.
 func TestABudgetOfAKeyIsToldOf(t *testing.T) {
 	w := newWorld(t)
 	w.listen()

@@ -148,7 +148,7 @@ func (s *CarriedLimits) In(tx *storage.Txn) *CarriedLimits {
 func (s *CarriedLimits) Get(id string) (*Carried, bool) { return s.rows.Get(id) }
 
 // Put stores the limits of an object, or removes them if there are none. The error is a *FieldError,
-// or what the store said.
+// or the error of the store.
 func (s *CarriedLimits) Put(tx *storage.Txn, c *Carried) error {
 	if err := c.Validate(); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
 )
 
-// A call that a rate limit refuses is admitted after the time that it is told, to whole seconds, if nobody else calls, however many
+// A call that a rate limit refuses is admitted after the time in its answer, to whole seconds, if nobody else calls, however many
 // policies count it, whatever was used, and whatever is still under way.
 func TestACallIsAdmittedAfterItsRetryAfter(t *testing.T) {
 	w := newWorld(t)
@@ -60,7 +60,7 @@ func TestACallIsAdmittedAfterItsRetryAfter(t *testing.T) {
 	})
 }
 
-// What a caller is told of is the policy with the least left, of requests and of tokens, whichever kind of policy
+// What a caller is shown is the policy with the least left, of requests and of tokens, whichever kind of policy
 // it is.
 func TestTheTightestPolicyIsShown(t *testing.T) {
 	w := newWorld(t)

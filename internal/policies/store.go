@@ -40,7 +40,7 @@ func (s *Store[P]) Get(id string) (*P, bool) { return s.rows.Get(id) }
 func (s *Store[P]) All() []*P { return s.rows.All() }
 
 // Put stores a policy, whose ID is set, and sets its times. The error is a *FieldError, a
-// *TooManyError, or what the store said.
+// *TooManyError, or the error of the store.
 func (s *Store[P]) Put(tx *storage.Txn, row *P) error {
 	if err := s.validate(row); err != nil {
 		return err

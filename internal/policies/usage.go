@@ -20,10 +20,10 @@ type Usage struct {
 }
 
 const (
-	// maxUsages is of how many policies the usage is told: those that were made first.
+	// maxUsages is of how many policies the usage is returned: those that were made first.
 	maxUsages = 500
 
-	// usageLasts is how long what was read is told, so that it is cheap to ask often.
+	// usageLasts is how long what was read is returned, so that it is cheap to ask often.
 	usageLasts = 10 * time.Second
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// How long the calls of one counter take is not said to the callers of another.
+// How long the calls of one counter take is not shown to the callers of another.
 func TestWhenToRetryIsOfTheCounterAlone(t *testing.T) {
 	w := newWorld(t)
 	slow := budgetOf(Tokens, 1000)

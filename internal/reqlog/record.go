@@ -35,7 +35,7 @@ type Record struct {
 	Retries          int       `json:"retries,omitempty"`   // of that target; -1: all retries were used
 	AttemptLog       []Attempt `json:"tries,omitempty"`     // the attempts, unless there was only one and the record describes it completely
 	UsageKnown       bool      `json:"usage_known"`
-	UsageEstimated   bool      `json:"usage_estimated,omitempty"` // the tokens are not, or not all, what the provider said
+	UsageEstimated   bool      `json:"usage_estimated,omitempty"` // the tokens are not, or not all, what the provider reported
 	PromptTokens     int64     `json:"prompt_tokens"`
 	CompletionTokens int64     `json:"completion_tokens"`
 	CacheRead        int64     `json:"cache_read_tokens,omitempty"`
@@ -56,7 +56,7 @@ type Record struct {
 	SpanName     string          `json:"span_name,omitempty"`
 	Metadata     json.RawMessage `json:"metadata,omitempty"` // an object
 
-	HookResults json.RawMessage `json:"hook_results,omitempty"` // what guardrails said, an object
+	HookResults json.RawMessage `json:"hook_results,omitempty"` // what guardrails returned, an object
 
 	// Headers of a custom record, without credentials.
 	RequestHeaders  map[string]string `json:"request_headers,omitempty"`

@@ -2,7 +2,7 @@
 // tried.
 //
 // [Parse] parses a config (inline or saved) and lists all errors in it. [Config.Plan] walks
-// its strategies for one call: it returns the leaf targets one by one and is told the
+// its strategies for one call: it returns the leaf targets one by one and is given the
 // outcome of each. [Retry.Wait] says how long to wait before a leaf is retried, [Breakers]
 // which targets to skip for a while, and [Apply] applies a target's changes to a body.
 //

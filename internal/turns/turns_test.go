@@ -100,7 +100,7 @@ func TestAClientThatReadsNothingEndsTheWebSocket(t *testing.T) {
 	}
 }
 
-// What guardrails say of a turn is told, whether they refuse it or only warn.
+// What guardrails say of a turn is sent, whether they refuse it or only warn.
 func TestWhatGuardrailsSayOfATurnIsTold(t *testing.T) {
 	status, body := 246, `{"id":"resp_1","output":[],"hook_results":{"before_request_hooks":[]}}`
 	c := connect(t, new(session), nil, func(w http.ResponseWriter, _ *http.Request) {

@@ -258,8 +258,8 @@ func (c *Client) book(route *credentials.Route, op *Operation, a *Answer) (used 
 		return used
 	}
 	known := false
-	if told := gjson.GetBytes(a.Body, "usage"); told.IsObject() {
-		known = usage.Read(&used, []byte(told.Raw), false, op.Endpoint == providers.Messages)
+	if reported := gjson.GetBytes(a.Body, "usage"); reported.IsObject() {
+		known = usage.Read(&used, []byte(reported.Raw), false, op.Endpoint == providers.Messages)
 	}
 	if c.Prices != nil {
 		for _, model := range [...]string{op.Model, gjson.GetBytes(a.Body, "model").Str} {

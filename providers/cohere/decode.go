@@ -209,7 +209,7 @@ func (d *decoder) finish(f *fields, to chat.Sink) {
 // usage reads the number of tokens, or else the billed units.
 func usage(v chat.Raw) (u chat.Usage) {
 	var tokens, billed [2]int64
-	told := false
+	given := false
 	r := jsonscan.NewReader(v)
 	pair := func(to *[2]int64) {
 		r.Object(func(key jsonscan.Key) {
@@ -224,7 +224,7 @@ func usage(v chat.Raw) (u chat.Usage) {
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "tokens":
-			told = r.Kind() == jsonscan.Object
+			given = r.Kind() == jsonscan.Object
 			pair(&tokens)
 		case "billed_units":
 			pair(&billed)
@@ -232,7 +232,7 @@ func usage(v chat.Raw) (u chat.Usage) {
 			u.CacheRead = chat.Int(r.Value())
 		}
 	})
-	if !told {
+	if !given {
 		tokens = billed
 	}
 	u.Prompt, u.Completion = tokens[0], tokens[1]

@@ -215,8 +215,8 @@ func testFeedDelivery(t *testing.T, one, _ Instance) {
 		publish(t, one, "k", fmt.Append(nil, n))
 		want := fmt.Sprintf("k=%d", n)
 		for _, f := range []*follower{first, second} {
-			if told := f.all(); len(told) != n+1 || told[n] != want {
-				t.Fatalf("when Publish returned, the follower had been told %q; want %s last", told, want)
+			if seen := f.all(); len(seen) != n+1 || seen[n] != want {
+				t.Fatalf("when Publish returned, the follower had been told %q; want %s last", seen, want)
 			}
 		}
 	}
@@ -285,8 +285,8 @@ func testFeedLoad(t *testing.T, one, _ Instance) {
 	other := follow(t, one)
 	publish(t, one, "k", []byte("v"))
 	other.wait(t, "k=v")
-	if told := f.all(); len(told) > 0 {
-		t.Errorf("it was told %q", told)
+	if seen := f.all(); len(seen) > 0 {
+		t.Errorf("it was told %q", seen)
 	}
 }
 

@@ -305,7 +305,7 @@ func TestRenderingLooksAtNoMoreThanItsSteps(t *testing.T) {
 	}
 }
 
-// The names of a template with many tags are told in linear time.
+// The names of a template with many tags are returned in linear time.
 func TestUsesTakesLinearTime(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
