@@ -139,7 +139,8 @@ type apiKeyFilter struct {
 func (a *API) apiKeys() {
 	keys := &resource[credentials.APIKey]{
 		path: "/api-keys", param: "id", noun: "API key", scopes: keyScopes,
-		rows: func(c *call) []*credentials.APIKey { return c.api.Keyring.APIKeys() },
+		rows:   func(c *call) []*credentials.APIKey { return c.api.Keyring.APIKeys() },
+		rowsOf: func(c *call, workspace string) []*credentials.APIKey { return c.api.Keyring.APIKeysIn(workspace) },
 		find: func(c *call, id string) (*credentials.APIKey, error) {
 			return found(c.api.Keyring.APIKey(strings.ToLower(id)))
 		},
@@ -158,13 +159,32 @@ func (a *API) apiKeys() {
 			return c.createAPIKey(kind, in)
 		})
 	}
-	list(a, keys, func(c *call, k *credentials.APIKey, f *apiKeyFilter) bool {
-		return c.caller.May(k.Kind.Resource()+".list") && (len(f.IDs) == 0 || slices.ContainsFunc(f.IDs, func(id string) bool { return strings.EqualFold(id, k.ID) }))
+	listChosen(a, keys, func(c *call, workspace string, f *apiKeyFilter) (choice[credentials.APIKey], error) {
+		return c.chooseAPIKeys(keys.all(c, workspace), f.IDs), nil
 	}, showAPIKey)
 	get(a, keys, showAPIKey)
 	update(a, keys, (*call).updateAPIKey)
 	a.rotation(keys)
 	remove(a, keys, "Revoke", func(c *call, k *credentials.APIKey) error { return c.revoke(k) })
+}
+
+// chooseAPIKeys limits a list to the kinds of keys that the caller may list, and to ids, unless there
+// are none.
+func (c *call) chooseAPIKeys(all choice[credentials.APIKey], ids []string) choice[credentials.APIKey] {
+	if len(ids) > 0 {
+		all.rows, all.foreign = nil, true
+		for _, id := range ids {
+			if k, ok := c.api.Keyring.APIKey(strings.ToLower(id)); ok {
+				all.rows = append(all.rows, k)
+			}
+		}
+		slices.SortFunc(all.rows, func(a, b *credentials.APIKey) int { return strings.Compare(a.ID, b.ID) })
+		all.rows = slices.Compact(all.rows)
+	}
+	if slices.ContainsFunc(keyScopes("list"), func(scope string) bool { return !c.caller.May(scope) }) {
+		all.keep = func(k *credentials.APIKey) bool { return c.caller.May(k.Kind.Resource() + ".list") }
+	}
+	return all
 }
 
 func (c *call) updateAPIKey(k *credentials.APIKey, in *updateAPIKey) (err error) {

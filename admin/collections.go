@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
@@ -151,24 +152,31 @@ func showCollection(p *prompts.Collection) CollectionFields {
 }
 
 func (c *call) collectionDetails(p *prompts.Collection) (d CollectionDetails) {
-	later := func(to **string, at string) {
-		if *to == nil || **to < at {
-			*to = &at
-		}
-	}
+	var children, inside time.Time // of their last updates
 	for _, child := range c.api.Prompts.Collections() {
 		if child.ParentID == p.ID {
 			d.Children++
-			later(&d.ChildrenLastUpdate, formatTime(child.UpdatedAt))
+			children = later(children, child.UpdatedAt)
 		}
 	}
-	for _, prompt := range c.api.Prompts.All() {
-		if prompt.CollectionID == p.ID {
-			d.Prompts++
-			later(&d.PromptsLastUpdate, formatTime(prompt.UpdatedAt))
-		}
+	for _, prompt := range c.api.Prompts.InCollection(p.ID) {
+		d.Prompts++
+		inside = later(inside, prompt.UpdatedAt)
+	}
+	if d.Children > 0 {
+		d.ChildrenLastUpdate = formatOptionalTime(&children)
+	}
+	if d.Prompts > 0 {
+		d.PromptsLastUpdate = formatOptionalTime(&inside)
 	}
 	return d
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 func (c *call) createCollection(in *createCollection) (*prompts.Collection, *createdCollection, error) {

@@ -136,14 +136,14 @@ func saved(s *routing.Saved) *savedConfig {
 func (a *API) configs() {
 	configs := &resource[routing.Saved]{
 		path: "/configs", param: "slug", noun: "config", scope: "configs",
-		rows:      func(c *call) []*routing.Saved { return c.api.Configs.All() },
-		rowsOf:    func(c *call, workspace string) []*routing.Saved { return c.api.Configs.InWorkspace(workspace) },
+		rows:      func(c *call) []*routing.Saved { return c.api.Configs.Listed("") },
+		rowsOf:    func(c *call, workspace string) []*routing.Saved { return c.api.Configs.Listed(workspace) },
 		find:      func(c *call, slug string) (*routing.Saved, error) { return found(c.api.Configs.Get(slug)) },
 		name:      func(s *routing.Saved) string { return s.Slug },
 		workspace: func(s *routing.Saved) string { return s.WorkspaceID },
 	}
 	create(a, configs, (*call).createConfig)
-	list(a, configs, func(_ *call, s *routing.Saved, _ *WorkspaceFilter) bool { return !s.Archived }, showConfig)
+	list[routing.Saved, WorkspaceFilter](a, configs, nil, showConfig)
 	read(a, configs, "", "Get a config", func(c *call, s *routing.Saved) (*Config, error) { return c.showVersion(s, s.Current()) })
 	versions(a, configs, func(s *routing.Saved) []routing.Version { return s.Versions }, (*call).showVersion)
 	version(a, configs, (*routing.Saved).Version, (*call).showVersion)

@@ -47,14 +47,21 @@ func pageOf[R, T any](rows []*R, p Paging, keep func(*R) bool, show func(*R) T) 
 
 // pageOfAll returns a page of rows of which none is left out. It looks only at those of the page.
 func pageOfAll[R, T any](rows []*R, p Paging, show func(*R) T) *listOutput[T] {
-	out := &listOutput[T]{List[T]{Object: "list", Total: len(rows), Data: []T{}}}
-	if p.PageSize > 0 && p.CurrentPage <= len(rows)/p.PageSize { // or else the product could overflow
-		rest := rows[p.CurrentPage*p.PageSize:]
-		for _, row := range rest[:min(p.PageSize, len(rest))] {
-			out.Body.Data = append(out.Body.Data, show(row))
-		}
+	first, end := p.bounds(len(rows))
+	out := &listOutput[T]{List[T]{Object: "list", Total: len(rows), Data: make([]T, 0, end-first)}}
+	for _, row := range rows[first:end] {
+		out.Body.Data = append(out.Body.Data, show(row))
 	}
 	return out
+}
+
+// bounds returns where the page begins and ends in a list.
+func (p Paging) bounds(total int) (first, end int) {
+	if p.PageSize == 0 || p.CurrentPage > total/p.PageSize { // or else the product could overflow
+		return 0, 0
+	}
+	first = p.CurrentPage * p.PageSize
+	return first, min(first+p.PageSize, total)
 }
 
 func clientIP(r *http.Request) string {

@@ -70,7 +70,7 @@ type updatedPartial struct {
 func (a *API) partials() {
 	all := savedPrompts("/prompts/partials", "prompt_partial_id", "partial", true)
 	create(a, all, (*call).createPartial)
-	list(a, all, keepPrompt(true), showPartialSummary)
+	listChosen(a, all, choosePrompts(true), showPartialSummary)
 	one := *all
 	one.query = versionQuery()
 	read(a, &one, "", "Get a partial", func(c *call, p *prompts.Prompt) (*Partial, error) {

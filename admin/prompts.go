@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -35,8 +36,6 @@ func savedPrompts(path, param, noun string, partial bool) *resource[prompts.Prom
 	of := func(p *prompts.Prompt) bool { return p.Partial == partial }
 	return &resource[prompts.Prompt]{
 		path: path, param: param, noun: noun, scope: "prompts",
-		rows:   func(c *call) []*prompts.Prompt { return c.api.Prompts.All() },
-		rowsOf: func(c *call, workspace string) []*prompts.Prompt { return c.api.Prompts.InWorkspace(workspace) },
 		find: func(c *call, id string) (*prompts.Prompt, error) {
 			p, ok := c.api.Prompts.Get(id)
 			return found(p, ok && of(p))
@@ -53,7 +52,7 @@ func savedPrompts(path, param, noun string, partial bool) *resource[prompts.Prom
 func (a *API) prompts() {
 	all := savedPrompts("/prompts", "prompt_id", "prompt", false)
 	create(a, all, (*call).createPrompt)
-	list(a, all, keepPrompt(false), showPromptSummary)
+	listChosen(a, all, choosePrompts(false), showPromptSummary)
 	one := *all
 	one.query = versionQuery()
 	read(a, &one, "", "Get a prompt", func(c *call, p *prompts.Prompt) (*Prompt, error) {
@@ -77,24 +76,49 @@ func (a *API) prompts() {
 	a.sharing(all)
 }
 
-// keepPrompt implements the filter of the list of prompts, or of partials.
-func keepPrompt(partial bool) func(*call, *prompts.Prompt, *promptList) bool {
-	return func(c *call, p *prompts.Prompt, f *promptList) bool {
-		if p.Partial != partial || p.Archived {
-			return false
-		}
-		workspace, err := c.inWorkspace(f.WorkspaceID)
-		if err != nil || !f.keep(workspace, p) {
-			return false
-		}
-		if f.CollectionID != "" {
-			in, ok := c.collection(f.CollectionID, p.WorkspaceID)
-			if !ok || in.ID != p.CollectionID {
-				return false
+// choosePrompts implements the filters of the list of prompts, or of partials. Only a search looks at
+// every row that the other filters leave.
+func choosePrompts(partial bool) func(*call, string, *promptList) (choice[prompts.Prompt], error) {
+	return func(c *call, workspace string, f *promptList) (chosen choice[prompts.Prompt], err error) {
+		var keep []func(*prompts.Prompt) bool
+		switch {
+		case f.CollectionID != "":
+			in, ok := c.collection(f.CollectionID, workspace)
+			if !ok {
+				in, ok = c.collection(f.CollectionID, "") // of what others share
+			}
+			if !ok {
+				return chosen, nil
+			}
+			chosen.rows, chosen.foreign = c.api.Prompts.ListedIn(in.ID, partial), workspace != "" && workspace != in.WorkspaceID
+		case f.Type == "shared":
+			chosen.rows, chosen.foreign = c.api.Prompts.Shared(partial), workspace != ""
+		default:
+			chosen.rows = c.api.Prompts.Listed(workspace, partial)
+			if workspace != "" && f.Show {
+				chosen.rows, chosen.foreign = merge(chosen.rows, c.api.Prompts.Shared(partial)), true
 			}
 		}
-		return contains(f.Search, p.Name, p.Slug)
+		if chosen.foreign || f.Type == "shared" {
+			keep = append(keep, func(p *prompts.Prompt) bool { return f.keep(workspace, p) })
+		}
+		if search := strings.ToLower(f.Search); search != "" {
+			keep = append(keep, func(p *prompts.Prompt) bool { return contains(search, p.Name, p.Slug) })
+		}
+		if keep != nil {
+			chosen.keep = func(p *prompts.Prompt) bool {
+				return !slices.ContainsFunc(keep, func(k func(*prompts.Prompt) bool) bool { return !k(p) })
+			}
+		}
+		return chosen, nil
 	}
+}
+
+// merge returns the prompts of two lists in the order of their ids, each once.
+func merge(a, b []*prompts.Prompt) []*prompts.Prompt {
+	both := slices.Concat(a, b)
+	slices.SortFunc(both, func(p, q *prompts.Prompt) int { return cmp.Compare(p.ID, q.ID) })
+	return slices.CompactFunc(both, func(p, q *prompts.Prompt) bool { return p.ID == q.ID })
 }
 
 // contains reports whether one of the names contains search, ignoring case.

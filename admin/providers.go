@@ -69,9 +69,9 @@ func (a *API) providers() {
 	named := parameter("query", "workspace_id", "Id or slug, where several workspaces have a provider of the slug.", huma.Schema{MaxLength: &longest})
 	all := &resource[credentials.VirtualKey]{
 		path: "/providers", param: "slug", noun: "provider", scope: "providers", query: []*huma.Param{named},
-		rows: func(c *call) []*credentials.VirtualKey { return c.api.Keyring.VirtualKeys() },
+		rows: func(c *call) []*credentials.VirtualKey { return c.api.Keyring.Providers("") },
 		rowsOf: func(c *call, workspace string) []*credentials.VirtualKey {
-			return c.api.Keyring.VirtualKeysIn(workspace)
+			return c.api.Keyring.Providers(workspace)
 		},
 		find: func(c *call, slugOrID string) (*credentials.VirtualKey, error) {
 			v, err := c.virtualKey(slugOrID)
@@ -84,7 +84,7 @@ func (a *API) providers() {
 		workspace: func(v *credentials.VirtualKey) string { return v.WorkspaceID },
 	}
 	create(a, all, (*call).createProvider)
-	list(a, all, func(_ *call, v *credentials.VirtualKey, _ *WorkspaceFilter) bool { return v.IntegrationID != "" }, showProvider)
+	list[credentials.VirtualKey, WorkspaceFilter](a, all, nil, showProvider)
 	one := *all
 	one.query = append(one.query, parameter("query", includeConfigurations, "Shows the integration's configurations, to the data-service token only.", huma.Schema{Enum: []any{"true", "false"}}))
 	read(a, &one, "", "Get a provider", func(c *call, v *credentials.VirtualKey) (*Provider, error) {

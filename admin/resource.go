@@ -32,7 +32,7 @@ type resource[Row any] struct {
 	scope  string                       // for example configs, for the scope configs.read
 	scopes func(action string) []string // instead of scope: any of these, if allow decides further
 
-	rows func(c *call) []*Row
+	rows func(c *call) []*Row // that lists have
 	// rowsOf returns those of a workspace, by an index. It may be nil.
 	rowsOf    func(c *call, workspace string) []*Row
 	find      func(c *call, key string) (*Row, error) // returns storage.ErrNotFound if there is none
@@ -90,9 +90,28 @@ type WorkspaceFilter struct {
 	InWorkspace
 }
 
+// A choice is what a list is made of, in the order of the ids of its rows.
+type choice[Row any] struct {
+	rows    []*Row
+	keep    func(*Row) bool // those of rows that the list has; nil: all
+	foreign bool            // rows may be of other workspaces than the list
+}
+
 // list adds GET path: a page of the rows that the caller may see and that keep accepts.
 // keep may be nil.
 func list[Row any, F filter, V any](a *API, r *resource[Row], keep func(*call, *Row, *F) bool, show func(*call, *Row) V) {
+	listChosen(a, r, func(c *call, workspace string, in *F) (choice[Row], error) {
+		chosen := r.all(c, workspace)
+		if keep != nil {
+			chosen.keep = func(row *Row) bool { return keep(c, row, in) }
+		}
+		return chosen, nil
+	}, show)
+}
+
+// listChosen is list for filters that are answered by an index: choose returns the rows for the
+// query. workspace is the one that the list is of; "": it is of all.
+func listChosen[Row any, F filter, V any](a *API, r *resource[Row], choose func(c *call, workspace string, in *F) (choice[Row], error), show func(*call, *Row) V) {
 	register(a, r.route(http.MethodGet, "list", "List "+plural(r.noun)), func(c *call, in *F) (*listOutput[V], error) {
 		only := ""
 		if f, ok := any(*in).(interface{ inWorkspace() string }); ok {
@@ -101,25 +120,40 @@ func list[Row any, F filter, V any](a *API, r *resource[Row], keep func(*call, *
 				return nil, err
 			}
 		}
-		rows, own := r.listed(c, only, any(*in))
-		if own && keep == nil {
-			return pageOfAll(rows, (*in).page(), func(row *Row) V { return show(c, row) }), nil
+		workspace := cmp.Or(only, c.caller.WorkspaceID)
+		seen := r.seesAll(c, workspace) // asked first: rows of a workspace that is deleted meanwhile were seen before it
+		chosen, err := choose(c, workspace, in)
+		if err != nil {
+			return nil, err
 		}
-		visible := r.visible(c, only, "list")
-		return pageOf(rows, (*in).page(), func(row *Row) bool {
-			return visible(row) && (keep == nil || keep(c, row, in))
-		}, func(row *Row) V { return show(c, row) }), nil
+		keep := chosen.keep
+		if !seen || chosen.foreign {
+			visible := r.visible(c, only, "list")
+			keep = func(row *Row) bool { return visible(row) && (chosen.keep == nil || chosen.keep(row)) }
+		}
+		shown := func(row *Row) V { return show(c, row) }
+		if keep == nil {
+			return pageOfAll(chosen.rows, (*in).page(), shown), nil
+		}
+		return pageOf(chosen.rows, (*in).page(), keep, shown), nil
 	})
 }
 
-// listed returns the rows that a list chooses from: those of its workspace where there is an index,
-// unless it may have others. own: they are all of that workspace, which the caller sees.
-func (r *resource[Row]) listed(c *call, only string, filter any) (rows []*Row, own bool) {
-	workspace := cmp.Or(only, c.caller.WorkspaceID)
-	if f, ok := filter.(interface{ foreign() bool }); workspace == "" || r.rowsOf == nil || ok && f.foreign() {
-		return r.rows(c), false
+// all returns all rows of a workspace, by an index where there is one.
+func (r *resource[Row]) all(c *call, workspace string) choice[Row] {
+	if workspace == "" || r.rowsOf == nil {
+		return choice[Row]{rows: r.rows(c), foreign: workspace != ""}
 	}
-	return r.rowsOf(c, workspace), c.maySee(workspace)
+	return choice[Row]{rows: r.rowsOf(c, workspace)}
+}
+
+// seesAll reports whether the caller sees all rows of a workspace, or, for "", of all: those of
+// workspaces that were deleted, and not yet removed, are not seen.
+func (r *resource[Row]) seesAll(c *call, workspace string) bool {
+	if workspace == "" {
+		return r.workspace == nil || len(c.api.Directory.Removals()) == 0
+	}
+	return c.maySee(workspace)
 }
 
 // get adds GET path/{param}.
@@ -149,17 +183,13 @@ func read[Row, V any](a *API, r *resource[Row], sub, summary string, show func(*
 }
 
 // readList adds GET path/{param}sub, which returns a list that belongs to a row.
-func readList[Row, V any](a *API, r *resource[Row], sub, summary string, all func(*call, *Row) ([]*V, error)) {
+func readList[Row, V any](a *API, r *resource[Row], sub, summary string, page func(*call, *Row, Paging) (*listOutput[V], error)) {
 	register(a, r.routeOfOne(http.MethodGet, sub, "read", summary), func(c *call, in *itemPageInput) (*listOutput[V], error) {
 		row, err := r.one(c, &in.item, "read")
 		if err != nil {
 			return nil, err
 		}
-		vs, err := all(c, row)
-		if err != nil {
-			return nil, err
-		}
-		return pageOf(vs, in.Paging, func(*V) bool { return true }, func(v *V) V { return *v }), nil
+		return page(c, row, in.Paging)
 	})
 }
 

@@ -56,7 +56,7 @@ func (a *api) fill(workspace string) {
 		content := &prompts.Content{String: fmt.Sprintf(`[{"role":"user","content":"%d {{a}} %s"}]`, i, strings.Repeat("word ", 200)), VirtualKey: "@local"}
 		n := i % manyPrompts
 		if saved[n] == nil {
-			saved[n] = &prompts.Prompt{Slug: fmt.Sprint("pp-", n), Name: fmt.Sprint("Prompt ", n), WorkspaceID: workspace}
+			saved[n] = &prompts.Prompt{Slug: fmt.Sprint("pp-", n), Name: fmt.Sprint("Prompt ", n), WorkspaceID: workspace, CollectionID: prompts.DefaultCollection(workspace, time.Time{}).ID}
 			return a.s.Prompts.Add(tx, saved[n], content)
 		}
 		return a.s.Prompts.Put(tx, saved[n], content)
@@ -68,15 +68,22 @@ func (a *api) fill(workspace string) {
 func BenchmarkSavedObjects(b *testing.B) {
 	a := newAPI(b)
 	workspace := a.s.Directory.DefaultWorkspace().ID
+	collection := prompts.DefaultCollection(workspace, time.Time{}).ID
 	a.fill(workspace)
 	for _, c := range []struct{ name, path string }{
 		{"list virtual keys", "/v1/virtual-keys?page_size=100&current_page=0"},
 		{"last page of virtual keys", "/v1/virtual-keys?page_size=100&current_page=999"},
 		{"list virtual keys of a workspace", "/v1/virtual-keys?page_size=100&current_page=0&workspace_id=" + workspace},
 		{"get a virtual key", "/v1/virtual-keys/key-77777"},
+		{"list API keys", "/v1/api-keys"},
+		{"list providers", "/v1/providers"},
 		{"list configs", "/v1/configs"},
+		{"last page of configs", "/v1/configs?current_page=99"},
+		{"list configs of a workspace", "/v1/configs?workspace_id=" + workspace},
 		{"get a config", "/v1/configs/pc-7777"},
 		{"list prompts", "/v1/prompts"},
+		{"list prompts of a collection", "/v1/prompts?page_size=20&collection_id=" + collection},
+		{"list shared prompts", "/v1/prompts?type=shared"},
 		{"search prompts", "/v1/prompts?search=prompt%2077"},
 		{"get a version of a prompt", "/v1/prompts/pp-77?version=50"},
 		{"list the versions of a prompt", "/v1/prompts/pp-77/versions"},

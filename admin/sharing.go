@@ -47,9 +47,6 @@ type Sharing struct {
 	Show bool   `query:"show_prompt_share" doc:"Whether what other workspaces share with the workspace is listed, too."`
 }
 
-// foreign reports whether a list of a workspace may have prompts of others.
-func (f Sharing) foreign() bool { return f.Show || f.Type == "shared" }
-
 // keep reports whether a list has a prompt. workspace is the one that the list is of; "": it is
 // of all.
 func (f *Sharing) keep(workspace string, p *prompts.Prompt) bool {

@@ -151,19 +151,17 @@ func (a *API) usageLimits() {
 		parameter("query", "status", "", huma.Schema{Enum: []any{"active", "exhausted"}}),
 		parameter("query", "search", "Part of a value key.", huma.Schema{}),
 	}
-	readList(a, &entities, "/entities", "List what was used of a usage-limit policy", func(c *call, p *policies.UsageLimit) ([]*usageEntity, error) {
+	readList(a, &entities, "/entities", "List what was used of a usage-limit policy", func(c *call, p *policies.UsageLimit, page Paging) (*listOutput[usageEntity], error) {
 		all, err := c.api.Limits.Entities(c, p)
 		if err != nil {
 			return nil, err
 		}
-		out := []*usageEntity{}
-		for _, e := range all {
-			status := usageStatus(p, e)
-			if want := c.item.query["status"]; (want == "" || want == status) && strings.Contains(e.Group, c.item.query["search"]) {
-				out = append(out, &usageEntity{e.ID, e.Group, p.Amount(e.Booked), status})
-			}
-		}
-		return out, nil
+		status, search := c.item.query["status"], c.item.query["search"]
+		return pageOf(all, page, func(e *policies.Entity) bool {
+			return (status == "" || status == usageStatus(p, e)) && strings.Contains(e.Group, search)
+		}, func(e *policies.Entity) usageEntity {
+			return usageEntity{e.ID, e.Group, p.Amount(e.Booked), usageStatus(p, e)}
+		}), nil
 	})
 	act(a, limits, "PUT", "/entities/reset", "update", "Reset what was used of a usage-limit policy", func(c *call, p *policies.UsageLimit, in *resetUsage) (*empty, error) {
 		all := in.ID == "" && in.ValueKey == ""

@@ -6,6 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -39,10 +42,10 @@ type Integration struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// UnmarshalJSON reads a stored integration.
-func (i *Integration) UnmarshalJSON(b []byte) error {
+// UnmarshalJSONFrom reads a stored integration.
+func (i *Integration) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	type row Integration
-	err := json.Unmarshal(b, (*row)(i))
+	err := jsonv2.UnmarshalDecode(d, (*row)(i))
 	i.opened = new(atomic.Pointer[opened])
 	return err
 }
@@ -94,13 +97,8 @@ func (k *Keyring) IntegrationOf(workspace, slug string) (*Integration, bool) {
 func (k *Keyring) Integrations() []*Integration { return k.integrations.All() }
 
 // ProvidersOf are the providers of an integration, of all workspaces.
-func (k *Keyring) ProvidersOf(integration string) (all []*VirtualKey) {
-	for _, v := range k.virtualKeys.All() {
-		if v.IntegrationID == integration {
-			all = append(all, v)
-		}
-	}
-	return all
+func (k *Keyring) ProvidersOf(integration string) []*VirtualKey {
+	return k.virtualKeys.Where(byIntegration, integration)
 }
 
 // ReplaceIntegration stores a new integration, or a changed copy; an empty secret keeps the

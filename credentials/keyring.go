@@ -42,6 +42,9 @@ const (
 	byWorkspace = "workspace" // counts
 	bySize      = "size"      // weighs
 
+	byIntegration = "integration" // providers
+	asProvider    = "provider"    // providers by workspace; "": all
+
 	providerSecrets = "provider-secrets"
 )
 
@@ -67,7 +70,9 @@ func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() 
 		virtualKeys: storage.NewCached(db, storage.NewCollection("virtual-key", func(v *VirtualKey) string { return v.ID },
 			storage.Index[VirtualKey]{Name: bySlug, Unique: true, Keys: (*VirtualKey).slugs},
 			storage.Index[VirtualKey]{Name: byWorkspace, Counted: true, Max: MaxVirtualKeys, Rows: "virtual keys and providers of a workspace", Keys: func(v *VirtualKey) []string { return []string{v.WorkspaceID} }},
-			storage.Index[VirtualKey]{Name: bySize, Counted: true, Weigh: (*VirtualKey).size, Max: MaxSize, Rows: "bytes of virtual keys and providers of a workspace", Keys: func(v *VirtualKey) []string { return []string{v.WorkspaceID} }})),
+			storage.Index[VirtualKey]{Name: bySize, Counted: true, Weigh: (*VirtualKey).size, Max: MaxSize, Rows: "bytes of virtual keys and providers of a workspace", Keys: func(v *VirtualKey) []string { return []string{v.WorkspaceID} }},
+			storage.Index[VirtualKey]{Name: byIntegration, Memory: true, Keys: (*VirtualKey).integrations},
+			storage.Index[VirtualKey]{Name: asProvider, Memory: true, Keys: (*VirtualKey).providerOf})),
 		integrations: storage.NewCached(db, storage.NewCollection("integration", func(i *Integration) string { return i.ID },
 			storage.Index[Integration]{Name: bySlug, Unique: true, Keys: func(i *Integration) []string { return []string{slugIn(i.WorkspaceID, i.Slug)} }},
 			storage.Index[Integration]{Name: byWorkspace, Counted: true, Max: MaxIntegrations, Rows: "integrations of a workspace, or of the organisation", Keys: func(i *Integration) []string { return []string{i.WorkspaceID} }},
@@ -186,6 +191,12 @@ func (k *Keyring) APIKey(id string) (*APIKey, bool) { return k.apiKeys.Get(id) }
 // APIKeys returns all API keys in the order of their creation.
 func (k *Keyring) APIKeys() []*APIKey { return k.apiKeys.All() }
 
+// APIKeysIn returns the API keys of a workspace in the order of their creation; of "", the
+// organisation's own.
+func (k *Keyring) APIKeysIn(workspace string) []*APIKey {
+	return k.apiKeys.Where(byWorkspace, workspace)
+}
+
 // HasOwner reports whether a key made at a first start is still there.
 func (k *Keyring) HasOwner() bool {
 	return slices.ContainsFunc(k.apiKeys.All(), func(a *APIKey) bool { return a.Owner })
@@ -232,6 +243,12 @@ func (k *Keyring) VirtualKeys() []*VirtualKey { return k.virtualKeys.All() }
 // VirtualKeysIn returns the virtual keys of a workspace in the order of their creation.
 func (k *Keyring) VirtualKeysIn(workspace string) []*VirtualKey {
 	return k.virtualKeys.Where(byWorkspace, workspace)
+}
+
+// Providers returns the virtual keys of a workspace that are providers of integrations, in the order
+// of their creation; of "", those of all workspaces.
+func (k *Keyring) Providers(workspace string) []*VirtualKey {
+	return k.virtualKeys.Where(asProvider, workspace)
 }
 
 // AddVirtualKey stores v, whose ID is set, with secret sealed in it. An error that wraps

@@ -85,8 +85,8 @@ func (r *Router) Saved(c *Caller) []string {
 		}
 	}
 	slices.Sort(slugs)
-	for _, v := range r.Keyring.VirtualKeys() {
-		if v.WorkspaceID == c.WorkspaceID && r.provider(c.WorkspaceID, v.Slug) == nil && !v.Expired(r.Keyring.now()) {
+	for _, v := range r.Keyring.VirtualKeysIn(c.WorkspaceID) {
+		if r.provider(c.WorkspaceID, v.Slug) == nil && !v.Expired(r.Keyring.now()) {
 			slugs = append(slugs, v.Slug)
 		}
 	}

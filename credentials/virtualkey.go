@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"sync/atomic"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // A Credential is a stored provider credential, which is sealed. Its owner determines where it
@@ -41,10 +44,10 @@ type VirtualKey struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
-// UnmarshalJSON reads a stored virtual key.
-func (v *VirtualKey) UnmarshalJSON(b []byte) error {
+// UnmarshalJSONFrom reads a stored virtual key.
+func (v *VirtualKey) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	type row VirtualKey
-	err := json.Unmarshal(b, (*row)(v))
+	err := jsonv2.UnmarshalDecode(d, (*row)(v))
 	v.opened = new(atomic.Pointer[opened])
 	return err
 }
@@ -58,6 +61,22 @@ func (v *VirtualKey) slugs() []string {
 }
 
 func slugIn(workspace, slug string) string { return workspace + "/" + slug }
+
+// integrations returns the values for the index by integration.
+func (v *VirtualKey) integrations() []string {
+	if v.IntegrationID == "" {
+		return nil
+	}
+	return []string{v.IntegrationID}
+}
+
+// providerOf returns the values for the index of providers.
+func (v *VirtualKey) providerOf() []string {
+	if v.IntegrationID == "" {
+		return nil
+	}
+	return []string{v.WorkspaceID, ""}
+}
 
 // Expired reports whether the virtual key has expired.
 func (v *VirtualKey) Expired(now time.Time) bool {

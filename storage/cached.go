@@ -40,7 +40,7 @@ type Cached[T any] struct {
 // NewCached returns rows with a memory, which is empty until [Cached.Load].
 func NewCached[T any](db *DB, rows *Collection[T]) *Cached[T] {
 	c := &Cached[T]{db: db, rows: rows}
-	c.reset()
+	c.reset(0)
 	db.OnCheck(rows.Check)
 	db.mu.Lock()
 	db.cached[rows.name] = c
@@ -69,7 +69,7 @@ func (c *Cached[T]) Load(ctx context.Context) error {
 			return err
 		}
 		c.mu.Lock()
-		c.reset()
+		c.reset(len(loaded))
 		for _, row := range loaded {
 			c.set(row)
 		}
@@ -298,13 +298,14 @@ func (c *Cached[T]) Delete(tx *Txn, id string) error {
 	return nil
 }
 
-func (c *Cached[T]) reset() {
-	c.byID = make(map[string]*T)
+// reset empties memory, and makes room for so many rows.
+func (c *Cached[T]) reset(rows int) {
+	c.byID = make(map[string]*T, rows)
 	c.unique, c.groups = make(map[string]map[string]*T), make(map[string]map[string]*ordered[T])
-	c.sorted = new(ordered[T])
+	c.sorted = &ordered[T]{rows: make([]*T, 0, rows)}
 	for _, index := range c.rows.indexes {
 		if index.Unique {
-			c.unique[index.Name] = make(map[string]*T)
+			c.unique[index.Name] = make(map[string]*T, rows)
 		}
 	}
 	for _, index := range c.rows.grouping {

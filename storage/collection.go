@@ -7,6 +7,9 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // A Collection is a typed table in a [Store]: rows of T as JSON, each under the
@@ -23,7 +26,7 @@ type Collection[T any] struct {
 	indexes []Index[T] // in the store
 	keys    keys
 
-	grouping []Index[T] // by which memory finds several rows: those that are not unique
+	grouping []Index[T] // by which memory finds several rows: those that are not unique, and weigh none
 }
 
 // An Index allows rows to be found by other values than their ids.
@@ -74,7 +77,7 @@ func NewCollection[T any](name string, id func(*T) string, indexes ...Index[T]) 
 		if !index.Memory {
 			c.indexes = append(c.indexes, index)
 		}
-		if !index.Unique {
+		if !index.Unique && index.Weigh == nil {
 			c.grouping = append(c.grouping, index)
 		}
 	}
@@ -374,9 +377,13 @@ func (c *Collection[T]) encode(row *T) (id string, data []byte, err error) {
 	return id, data, nil
 }
 
+// asMarshaled decodes what encoding/json has encoded, in one pass: encoding/json takes one more to
+// check the syntax, and another for each type with an UnmarshalJSON. Decoding is most of a start.
+var asMarshaled = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false))
+
 func (c *Collection[T]) decode(id string, data []byte) (*T, error) {
 	row := new(T)
-	if err := json.Unmarshal(data, row); err != nil {
+	if err := jsonv2.Unmarshal(data, row, asMarshaled); err != nil {
 		return nil, fmt.Errorf("decoding %s %q: %w", c.name, id, err)
 	}
 	return row, nil

@@ -82,8 +82,8 @@ type Collection struct {
 // Bounds of a workspace, whose prompts are in memory except for their texts. Exceeding
 // one is a [storage.FullError].
 const (
-	MaxPrompts     = 10_000 // including partials
-	MaxVersions    = 200    // of a prompt; after that, the oldest one without a label is removed
+	MaxPrompts     = 10_000  // including partials
+	MaxVersions    = 200     // of a prompt; after that, the oldest one without a label is removed
 	MaxSize        = 1 << 30 // bytes of the contents of all versions, which are on disk
 	MaxLabels      = 200
 	MaxCollections = 1_000
@@ -98,6 +98,9 @@ const (
 	bySlug      = "slug"
 	byName      = "name"
 	byWorkspace = "workspace" // counted by workspace
+
+	byCollection = "collection"
+	byList       = "list" // see [Prompt.lists]
 )
 
 // A Store holds the prompts of a database. It reads from memory, except for texts, and
@@ -121,7 +124,9 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 		prompts: storage.NewCached(db, storage.NewCollection("prompt", func(p *Prompt) string { return p.ID },
 			storage.Index[Prompt]{Name: bySlug, Unique: true, Keys: func(p *Prompt) []string { return []string{p.Slug} }},
 			storage.Index[Prompt]{Name: byWorkspace, Counted: true, Max: MaxPrompts, Rows: "prompts and partials of a workspace", Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }},
-			storage.Index[Prompt]{Name: "size", Counted: true, Weigh: (*Prompt).size, Max: MaxSize, Rows: "bytes of prompts and partials of a workspace, with their versions", Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }})),
+			storage.Index[Prompt]{Name: "size", Counted: true, Weigh: (*Prompt).size, Max: MaxSize, Rows: "bytes of prompts and partials of a workspace, with their versions", Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }},
+			storage.Index[Prompt]{Name: byCollection, Memory: true, Keys: func(p *Prompt) []string { return []string{p.CollectionID} }},
+			storage.Index[Prompt]{Name: byList, Memory: true, Keys: (*Prompt).lists})),
 		labels: storage.NewCached(db, storage.NewCollection("prompt-label", func(l *Label) string { return l.ID },
 			storage.Index[Label]{Name: byName, Unique: true, Keys: func(l *Label) []string { return []string{l.WorkspaceID + "/" + l.Name} }},
 			storage.Index[Label]{Name: byWorkspace, Counted: true, Max: MaxLabels, Rows: "labels of a workspace", Keys: func(l *Label) []string { return []string{l.WorkspaceID} }})),

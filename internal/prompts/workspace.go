@@ -8,11 +8,6 @@ func (s *Store) Counts(workspace string) (prompts, labels, collections int) {
 	return s.prompts.Count(byWorkspace, workspace), s.labels.Count(byWorkspace, workspace), s.collections.Count(byWorkspace, workspace)
 }
 
-// InWorkspace returns the prompts and partials of a workspace in the order of their creation.
-func (s *Store) InWorkspace(workspace string) []*Prompt {
-	return s.prompts.Where(byWorkspace, workspace)
-}
-
 // Of returns the ids of at most limit prompts and partials of a workspace.
 func (s *Store) Of(workspace string, limit int) []string {
 	return storage.Select(s.prompts.All(), limit, func(p *Prompt) (string, bool) { return p.ID, p.WorkspaceID == workspace })

@@ -44,7 +44,16 @@ type ConfigStore struct {
 const (
 	bySlug    = "slug"
 	byDefault = "default" // by the workspace whose default it is
+	listed    = "listed"  // those that are not archived, by workspace; "": all
 )
+
+// listedIn returns the lists that the config is in.
+func (s *Saved) listedIn() []string {
+	if s.Archived {
+		return nil
+	}
+	return []string{s.WorkspaceID, ""}
+}
 
 // defaultOf returns the workspace whose default the config is.
 func (s *Saved) defaultOf() []string {
@@ -67,7 +76,8 @@ func OpenConfigStore(ctx context.Context, db *storage.DB, sealer versions.Sealer
 			storage.Index[Saved]{Name: bySlug, Unique: true, Keys: func(c *Saved) []string { return []string{c.Slug} }},
 			storage.Index[Saved]{Name: byWorkspace, Counted: true, Max: MaxConfigs, Rows: "configs of a workspace", Keys: func(c *Saved) []string { return []string{c.WorkspaceID} }},
 			storage.Index[Saved]{Name: "size", Counted: true, Weigh: func(c *Saved) int { return versions.Size(c.Versions) }, Max: MaxConfigSize, Rows: "bytes of configs of a workspace, with their versions", Keys: func(c *Saved) []string { return []string{c.WorkspaceID} }},
-			storage.Index[Saved]{Name: byDefault, Memory: true, Keys: (*Saved).defaultOf})),
+			storage.Index[Saved]{Name: byDefault, Memory: true, Keys: (*Saved).defaultOf},
+			storage.Index[Saved]{Name: listed, Memory: true, Keys: (*Saved).listedIn})),
 		history: &versions.History[*Config]{Sealer: sealer, Now: now, NewID: func() string { return storage.NewID(random) }},
 	}
 	return s, s.rows.Load(ctx)
@@ -108,10 +118,9 @@ func (s *ConfigStore) Config(v *Version, o Options) (*Config, error) {
 // All returns all configs in the order of their creation.
 func (s *ConfigStore) All() []*Saved { return s.rows.All() }
 
-// InWorkspace returns the configs of a workspace in the order of their creation.
-func (s *ConfigStore) InWorkspace(workspace string) []*Saved {
-	return s.rows.Where(byWorkspace, workspace)
-}
+// Listed returns the configs of a workspace that are not archived, in the order of their creation;
+// of "", those of all workspaces.
+func (s *ConfigStore) Listed(workspace string) []*Saved { return s.rows.Where(listed, workspace) }
 
 // DefaultOf returns the default config of a workspace, or nil.
 func (s *ConfigStore) DefaultOf(workspace string) *Saved {
