@@ -21,10 +21,15 @@ import (
 	"testing"
 	"time"
 
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/caddy-gw/gateway/admin"
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/guardrails"
 	_ "github.com/caddy-gw/gateway/guardrails/standard"
+	_ "github.com/caddy-gw/gateway/internal/command"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/roles"
 )
@@ -447,6 +452,7 @@ func TestReferenceIsMadeFromTheCode(t *testing.T) {
 	for page, tables := range map[string]map[string]func(*testing.T) string{
 		referencePage: {
 			"configs": configsTable, "fields": fieldsTable, "scopes": scopesTable, "settings": settingsTable, "syntax": syntaxes, "options": optionsTable,
+			"commands": commandsTable,
 		},
 		"docs/guardrails.md": {"checks": checksTable},
 	} {
@@ -501,6 +507,59 @@ func checksTable(*testing.T) string {
 			parameters = append(parameters, text)
 		}
 		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", k.ID, cell(k.Doc), cell(strings.Join(parameters, "; ")))
+	}
+	return out.String()
+}
+
+// commandsTable has the commands of caddy gw and their flags. Each says what it does, and prints JSON;
+// those that use a server take its address or its configuration.
+func commandsTable(t *testing.T) string {
+	var out strings.Builder
+	out.WriteString("| command | what it does | flags |\n|---|---|---|\n")
+	root := &cobra.Command{Use: "gw"}
+	caddycmd.Commands()["gw"].CobraFunc(root)
+	ofServer := []string{"adapter", "address", "config"}
+	withoutServer := []string{"caddy gw restore", "caddy gw salvage", "caddy gw verify"}
+	var add func(cmd *cobra.Command)
+	add = func(cmd *cobra.Command) {
+		path := "caddy " + cmd.CommandPath()
+		if cmd.Short == "" {
+			t.Errorf("%s does not say what it does", path)
+		}
+		if cmd.HasSubCommands() {
+			for _, sub := range cmd.Commands() {
+				add(sub)
+			}
+			return
+		}
+		var names, flags []string
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			names = append(names, f.Name)
+			if f.Usage == "" {
+				t.Errorf("%s does not say what --%s is", path, f.Name)
+			}
+			if f.Name == "json" || f.Name == "help" || slices.Contains(ofServer, f.Name) {
+				return
+			}
+			text := "`--" + f.Name + "`"
+			if f.Shorthand != "" {
+				text = "`-" + f.Shorthand + "`, " + text
+			}
+			flags = append(flags, text+": "+strings.ToLower(f.Usage[:1])+f.Usage[1:])
+		})
+		if !slices.Contains(names, "json") {
+			t.Errorf("%s has no --json", path)
+		}
+		for _, name := range ofServer {
+			if slices.Contains(names, name) == slices.Contains(withoutServer, path) {
+				t.Errorf("%s: --%s is there although it uses no server, or is not", path, name)
+			}
+		}
+		use := strings.TrimSuffix(path, cmd.Name()) + cmd.Use
+		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", use, cell(cmd.Short), cell(strings.Join(flags, "; ")))
+	}
+	for _, cmd := range root.Commands() {
+		add(cmd)
 	}
 	return out.String()
 }

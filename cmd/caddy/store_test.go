@@ -85,6 +85,9 @@ func TestAStoreIsBackedUpAndSaved(t *testing.T) {
 	if out, err := shell("caddy gw verify --dir /var/lib/caddy/gw"); err == nil || !strings.Contains(out, name) {
 		t.Errorf("verify of a damaged store: %v\n%s", err, out)
 	}
+	if out, err := shell("caddy gw verify --json --dir /var/lib/caddy/gw"); err == nil || !strings.Contains(out, `"sound":false`) || !strings.Contains(out, name) {
+		t.Errorf("verify --json of a damaged store: %v\n%s", err, out)
+	}
 	started := make(chan string, 1)
 	run := p.command("run", "--config", p.file)
 	go func() {
@@ -104,7 +107,7 @@ func TestAStoreIsBackedUpAndSaved(t *testing.T) {
 	if out, err := shell(salvage); err != nil || !strings.Contains(out, "Lost: ") || !strings.Contains(out, "rows are in the new store") {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if out, err := shell("caddy gw verify --dir /var/lib/caddy/gw"); err != nil {
+	if out, err := shell("caddy gw verify --json --dir /var/lib/caddy/gw"); err != nil || !strings.Contains(out, `"faults":[]`) || !strings.Contains(out, `"sound":true`) {
 		t.Errorf("verify of the saved store: %v\n%s", err, out)
 	}
 	if err := os.RemoveAll(filepath.Join(data, "gw")); err != nil {

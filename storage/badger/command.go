@@ -2,8 +2,11 @@ package badger
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -30,6 +33,7 @@ must not be running with it.`,
 	}
 	for _, cmd := range []*cobra.Command{verify, salvage} {
 		cmd.Flags().String("dir", "", "The directory of the store (default: gw in Caddy's data directory)")
+		cmd.Flags().Bool("json", false, "Print JSON")
 	}
 	salvage.Flags().String("to", "", "The directory of the new store (required)")
 	_ = salvage.MarkFlagRequired("to")
@@ -46,14 +50,35 @@ func storeDir(fl caddycmd.Flags) (string, error) {
 
 func cmdVerify(fl caddycmd.Flags) (int, error) {
 	dir, err := storeDir(fl)
-	if err == nil {
-		err = Verify(dir, caddy.Log())
+	if err != nil {
+		return caddy.ExitCodeFailedStartup, err
+	}
+	err = Verify(dir, caddy.Log())
+	if fl.Bool("json") {
+		err = errors.Join(err, printJSON(map[string]any{"dir": dir, "sound": err == nil, "faults": lines(err)}))
+	} else if err == nil {
+		fmt.Printf("The store in %s is sound.\n", dir)
 	}
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, err
 	}
-	fmt.Printf("The store in %s is sound.\n", dir)
 	return caddy.ExitCodeSuccess, nil
+}
+
+func printJSON(v any) error {
+	b, err := json.Marshal(v)
+	if err == nil {
+		_, err = fmt.Printf("%s\n", b)
+	}
+	return err
+}
+
+// lines returns the lines of an error, of which there are none for nil.
+func lines(err error) []string {
+	if err == nil {
+		return []string{}
+	}
+	return strings.Split(err.Error(), "\n")
 }
 
 func cmdSalvage(fl caddycmd.Flags) (int, error) {
@@ -66,11 +91,21 @@ func cmdSalvage(fl caddycmd.Flags) (int, error) {
 		return caddy.ExitCodeFailedStartup, err
 	}
 	result, err := Salvage(context.Background(), from, to, caddy.Log())
-	for _, lost := range result.Lost {
-		fmt.Printf("Lost: %v\n", lost)
+	lost := []string{}
+	for _, one := range result.Lost {
+		lost = append(lost, fmt.Sprint(one))
+		if !fl.Bool("json") {
+			fmt.Printf("Lost: %v\n", one)
+		}
 	}
 	if err != nil {
 		return caddy.ExitCodeFailedStartup, fmt.Errorf("after %d rows: %w", result.Rows, err)
+	}
+	if fl.Bool("json") {
+		if err := printJSON(map[string]any{"to": to, "rows": result.Rows, "lost": lost}); err != nil {
+			return caddy.ExitCodeFailedStartup, err
+		}
+		return caddy.ExitCodeSuccess, nil
 	}
 	fmt.Printf("%d rows are in the new store in %s.\n", result.Rows, to)
 	return caddy.ExitCodeSuccess, nil
