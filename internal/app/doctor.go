@@ -130,7 +130,11 @@ func (p *checker) credentials(d *Diagnosis) {
 		if c.Sealed == nil {
 			return
 		}
-		if _, err := p.Keyring.OpenKey(c); err != nil {
+		_, err := p.Keyring.OpenKey(c)
+		if err == nil {
+			_, err = p.Keyring.OpenSettings(c)
+		}
+		if err != nil {
 			if closed++; closed <= maxNamedOf {
 				d.add("credentials", FindingError, "Save the credential again, or restore the encryption key.", "the credential of %s cannot be opened: %v", what, err)
 			}
@@ -165,30 +169,51 @@ func (p *checker) hosts(ctx context.Context, d *Diagnosis) {
 	var all []host
 	seen := make(map[string]bool)
 	add := func(url, name string, public bool) {
-		if url != "" && !seen[url] {
+		if !seen[url] {
 			seen[url] = true
 			all = append(all, host{url, name, public})
+		}
+	}
+	unknown := 0
+	of := func(provider, name string, settings map[string]credentials.Secret) {
+		u, err := address(provider, settings)
+		switch {
+		case err != nil:
+			if unknown++; unknown <= maxNamedOf {
+				d.add("provider", FindingWarning, "", "%s is not asked, as its address is not known: %v", name, err)
+			}
+		case u != "":
+			add(u, name, false)
 		}
 	}
 	for slug, provider := range p.providers {
 		if provider.BaseURL != nil {
 			add(provider.BaseURL.String(), "provider "+slug, false)
+		} else {
+			of(provider.Dialect, "provider "+slug, provider.Settings)
 		}
 	}
-	of := func(c *credentials.Credential, name string) {
+	stored := func(c *credentials.Credential, name string) {
 		if c.CustomHost != "" {
 			add(c.CustomHost, name, true)
-		} else if base, _, ok := providers.BaseURL(c.Provider); ok && base != nil {
-			add(base.String(), name, false)
+			return
 		}
+		settings, err := p.Keyring.OpenSettings(c)
+		if err != nil {
+			return // which the finding about its credential says
+		}
+		of(c.Provider, name, settings)
 	}
 	for _, v := range p.Keyring.VirtualKeys() {
 		if v.IntegrationID == "" {
-			of(&v.Credential, "virtual key "+v.Slug)
+			stored(&v.Credential, "virtual key "+v.Slug)
 		}
 	}
 	for _, i := range p.Keyring.Integrations() {
-		of(&i.Credential, "integration "+i.Slug)
+		stored(&i.Credential, "integration "+i.Slug)
+	}
+	if more := unknown - maxNamedOf; more > 0 {
+		d.add("provider", FindingWarning, "", "and %d more", more)
 	}
 	for _, url := range p.issuers {
 		add(url, "the issuer of JWTs", false)
@@ -238,6 +263,29 @@ func (p *checker) hosts(ctx context.Context, d *Diagnosis) {
 	default:
 		d.add("clock", FindingOK, "", "the clock is right")
 	}
+}
+
+// address returns where requests to a provider go, of which settings such as aws_region may be a part;
+// "": the provider has no address of its own. A setting that is a secret of a secret manager is not known here.
+func address(name string, settings map[string]credentials.Secret) (string, error) {
+	provider, ok := providers.Lookup(name)
+	if !ok || provider.BaseURL == "" {
+		return "", nil
+	}
+	call := &providers.Call{Provider: provider, Setting: func(name string) string { return settings[name].Reveal() }, Header: func(string) string { return "" }}
+	var err error
+	if call.Base, err = provider.Base(call.Setting); err != nil {
+		return "", err
+	}
+	if provider.Address == nil {
+		return call.Base.String(), nil
+	}
+	u, err := provider.Address(call, "/models") // regions of one provider may have hosts of their own form
+	if err != nil {
+		return "", err
+	}
+	u.Path, u.RawPath, u.RawQuery = "/", "", ""
+	return u.String(), nil
 }
 
 // serveDoctor answers with a diagnosis.
