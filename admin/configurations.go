@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/sts"
 )
 
 // A configuration describes the configurations field of a provider's integrations,
@@ -50,7 +51,7 @@ var configurations = map[string]configuration{
 		optional: []string{"aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_role_arn", "aws_external_id", "aws_s3_bucket", "aws_batch_role_arn"},
 		modes: map[string]mode{"aws_auth_type": {
 			"accessKey": {needs: []string{"aws_access_key_id", "aws_secret_access_key"}}, "apiKey": {},
-			"assumedRole": {off: true}, "serviceRole": {off: true},
+			"assumedRole": {needs: []string{"aws_access_key_id", "aws_secret_access_key", "aws_role_arn"}}, "serviceRole": {off: true},
 		}},
 	},
 	"vertex-ai": {
@@ -92,6 +93,14 @@ func checkConfigurations(provider, text string, mapped []credentials.SecretMappi
 		case !slices.Contains(known.required, name) && !slices.Contains(known.optional, name):
 			expected := slices.Concat(known.required, known.optional, []string{"custom_host", credentials.CustomHeaders})
 			err = invalid(field, "provider %s has no such field, expected one of %s", provider, strings.Join(expected, ", "))
+		case name == "aws_role_arn":
+			if fault := (sts.Role{ARN: value.String()}).CheckARN(); fault != "" && value.String() != "" {
+				err = invalid(field, "%s", fault)
+			}
+		case name == "aws_external_id":
+			if fault := (sts.Role{ExternalID: value.String()}).CheckExternalID(); fault != "" {
+				err = invalid(field, "%s", fault)
+			}
 		case name == "azure_deployment_config":
 			err = checkDeployments(field, value)
 		case name == "vertex_service_account_json" && !value.IsObject() && value.Type != gjson.String:

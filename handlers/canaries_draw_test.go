@@ -58,7 +58,7 @@ func (s *scene) settings(t *rapid.T, name string, to map[string]any) {
 			to[row] = s.value(t, row)
 		}
 	case vendor == "aws_":
-		own = slices.DeleteFunc(own, func(row string) bool { return row == "aws_role_arn" }) // is refused
+		own = slices.DeleteFunc(own, func(row string) bool { return row == "aws_role_arn" }) // which is the ARN of a role
 		for _, row := range []string{"aws_access_key_id", "aws_secret_access_key"} {
 			to[row] = s.value(t, row)
 		}

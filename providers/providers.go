@@ -214,14 +214,41 @@ type Stream interface {
 	End(dst []byte) ([]byte, error)
 }
 
-// A Login is an OAuth 2.0 grant for a provider's token.
+// A Login is an OAuth 2.0 grant for a provider's token, or the assumption of a role of AWS.
 type Login struct {
+	// Role is what AWS's Security Token Service is asked for. The token is a [RoleToken].
+	Role *AssumedRole
 	// ServiceAccount is a Google service account key, in JSON. The grant is a signed JWT.
 	ServiceAccount []byte
 	// Otherwise, the grant is client credentials.
 	TokenURL, ClientID string
 	ClientSecret       credentials.Secret
 	Scopes             []string
+}
+
+// An AssumedRole is a role of AWS that the keys of an account may assume.
+type AssumedRole struct {
+	Region, ARN, ExternalID string
+	Keys                    RoleToken
+}
+
+// A RoleToken is a key pair of AWS, with a session token if it is that of a role. As a token, it is
+// encoded by [RoleToken.Secret].
+type RoleToken struct {
+	AccessKeyID, SecretAccessKey, SessionToken string
+}
+
+// Secret encodes the keys.
+func (t RoleToken) Secret() credentials.Secret {
+	return credentials.NewSecret(t.AccessKeyID + " " + t.SecretAccessKey + " " + t.SessionToken)
+}
+
+// ReadRoleToken decodes what [RoleToken.Secret] has encoded. AWS's keys have no spaces; of another text,
+// all is the id.
+func ReadRoleToken(s credentials.Secret) (t RoleToken) {
+	t.AccessKeyID, t.SecretAccessKey, _ = strings.Cut(s.Reveal(), " ")
+	t.SecretAccessKey, t.SessionToken, _ = strings.Cut(t.SecretAccessKey, " ")
+	return t
 }
 
 // A RequestError says why a call cannot be sent to a provider. It is the client's fault.

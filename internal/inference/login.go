@@ -50,7 +50,7 @@ func (f *Forwarder) login(ctx context.Context, q *request, t *routing.Target, ca
 func savedIn(t *routing.Target, l *providers.Login) bool {
 	return slices.ContainsFunc(t.Vendor, func(s routing.Setting) bool {
 		v := s.Value.Reveal()
-		return v != "" && (v == string(l.ServiceAccount) || v == l.ClientSecret.Reveal())
+		return v != "" && (v == string(l.ServiceAccount) || v == l.ClientSecret.Reveal() || l.Role != nil && v == l.Role.Keys.SecretAccessKey)
 	})
 }
 

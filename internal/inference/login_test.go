@@ -15,23 +15,28 @@ import (
 
 func TestALoginSavedInAConfigGoesToNoHostOfTheCallers(t *testing.T) {
 	t.Parallel()
-	login := &providers.Login{TokenURL: "https://tokens.example.com", ClientID: "a", ClientSecret: credentials.NewSecret("very-secret-value")}
-	call := &providers.Call{Provider: &providers.Provider{Login: func(*providers.Call) (*providers.Login, error) { return login, nil }}}
-	f := &Forwarder{client: upstream.NewClient(upstream.Pools{}, upstream.Options{})}
-	q := &request{
-		call:   &exchange.Call{Caller: &credentials.Caller{WorkspaceID: "w"}},
-		target: &exchange.Attempt{Route: &credentials.Route{Provider: "azure-openai", Inline: true, CustomHost: true}},
-	}
-	saved := []routing.Setting{{Name: "azure_entra_client_secret", Value: login.ClientSecret}}
-	if err := f.login(t.Context(), q, &routing.Target{Vendor: saved}, call, false); err == nil || err.Code != "invalid_custom_host" {
-		t.Errorf("got %+v", err)
-	}
-	for name, target := range map[string]*routing.Target{
-		"the config's host": {Vendor: saved, CustomHost: "https://models.example.com"},
-		"the caller's own":  {},
+	const secret = "very-secret-value"
+	for _, login := range []*providers.Login{
+		{TokenURL: "https://tokens.example.com", ClientID: "a", ClientSecret: credentials.NewSecret(secret)},
+		{Role: &providers.AssumedRole{Region: "eu-west-1", ARN: "arn:aws:iam::123456789012:role/r", Keys: providers.RoleToken{AccessKeyID: "AKID", SecretAccessKey: secret}}},
 	} {
-		if err := f.login(t.Context(), q, target, call, false); err != nil {
-			t.Errorf("%s: got %v", name, err)
+		call := &providers.Call{Provider: &providers.Provider{Login: func(*providers.Call) (*providers.Login, error) { return login, nil }}}
+		f := &Forwarder{client: upstream.NewClient(upstream.Pools{}, upstream.Options{})}
+		q := &request{
+			call:   &exchange.Call{Caller: &credentials.Caller{WorkspaceID: "w"}},
+			target: &exchange.Attempt{Route: &credentials.Route{Provider: "azure-openai", Inline: true, CustomHost: true}},
+		}
+		saved := []routing.Setting{{Name: "azure_entra_client_secret", Value: credentials.NewSecret(secret)}}
+		if err := f.login(t.Context(), q, &routing.Target{Vendor: saved}, call, false); err == nil || err.Code != "invalid_custom_host" {
+			t.Errorf("got %+v", err)
+		}
+		for name, target := range map[string]*routing.Target{
+			"the config's host": {Vendor: saved, CustomHost: "https://models.example.com"},
+			"the caller's own":  {},
+		} {
+			if err := f.login(t.Context(), q, target, call, false); err != nil {
+				t.Errorf("%s: got %v", name, err)
+			}
 		}
 	}
 }

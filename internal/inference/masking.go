@@ -39,7 +39,9 @@ func (q *request) addCredentials(m *credentials.Mask) {
 	route := q.target.Route
 	m.Add(route.Key)
 	if !q.unsigned {
-		m.Add(q.asked.Token)
+		for _, part := range strings.Fields(q.asked.Token.Reveal()) { // a role's has several
+			m.Add(credentials.NewSecret(part))
+		}
 	}
 	for name, s := range route.Settings {
 		if routing.IsSecret(name) {

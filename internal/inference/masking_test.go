@@ -10,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/providers"
 )
 
 func maskOf(words ...string) *credentials.Mask {
@@ -110,6 +112,24 @@ func TestMaskingHoldsNoEventBack(t *testing.T) {
 		go func() { _, _ = io.WriteString(w, step.in) }()
 		if n, err := m.Read(p); err != nil || string(p[:n]) != step.out {
 			t.Fatalf("%q: got %q, %v", step.in, p[:n], err)
+		}
+	}
+}
+
+// What a login gave is hidden: a token, and each of the keys of a role.
+func TestWhatALoginGaveIsMasked(t *testing.T) {
+	t.Parallel()
+	for _, token := range []credentials.Secret{
+		credentials.NewSecret("token-of-the-provider"),
+		providers.RoleToken{AccessKeyID: "ASIA0123456789", SecretAccessKey: "key/of-the-role+1", SessionToken: "session-of-the-role=="}.Secret(),
+	} {
+		q := &request{target: &exchange.Attempt{Route: new(credentials.Route)}, asked: providers.Call{Token: token}}
+		m := new(credentials.Mask)
+		q.addCredentials(m)
+		for part := range strings.FieldsSeq(token.Reveal()) {
+			if got := m.Text("refused " + part + " here"); strings.Contains(got, part) || !strings.HasPrefix(got, "refused ") || !strings.HasSuffix(got, " here") {
+				t.Errorf("%s is shown as %s", part, got)
+			}
 		}
 	}
 }

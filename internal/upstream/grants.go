@@ -5,16 +5,21 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 	"golang.org/x/oauth2/google"
 	"golang.org/x/oauth2/jwt"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/sts"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -23,7 +28,7 @@ type Grant struct {
 	key    [sha256.Size]byte
 	public bool   // the token server was not chosen by the operator
 	server string // its host, for error messages
-	fetch  func(ctx context.Context) (*oauth2.Token, error)
+	fetch  func(ctx context.Context, client *http.Client) (*oauth2.Token, error)
 }
 
 // maxAccount bounds a service account key, in bytes: one with 4096 bits takes 4,000, and
@@ -43,7 +48,15 @@ var errAccount = &providers.RequestError{
 func (c *Client) Grant(route *credentials.Route, l *providers.Login) (*Grant, error) {
 	g := &Grant{public: route.Inline || route.CustomHost}
 	var address string
-	if l.ServiceAccount != nil {
+	switch {
+	case l.Role != nil:
+		// Its host is AWS's own, of the region, for whoever does not write the configuration.
+		g.public = g.public || route.VirtualKey != ""
+		address = sts.Endpoint("sts", l.Role.Region)
+		g.fetch = func(ctx context.Context, client *http.Client) (*oauth2.Token, error) {
+			return assume(ctx, client, l.Role, c.now())
+		}
+	case l.ServiceAccount != nil:
 		var config *jwt.Config
 		err := errors.New("too long")
 		if len(l.ServiceAccount) <= maxAccount {
@@ -66,13 +79,17 @@ func (c *Client) Grant(route *credentials.Route, l *providers.Login) (*Grant, er
 				return nil, tokenHost(err)
 			}
 		}
-		g.fetch = func(ctx context.Context) (*oauth2.Token, error) { return config.TokenSource(ctx).Token() }
-	} else {
+		g.fetch = func(ctx context.Context, client *http.Client) (*oauth2.Token, error) {
+			return config.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, client)).Token()
+		}
+	default:
 		address = l.TokenURL
 		config := &clientcredentials.Config{
 			ClientID: l.ClientID, ClientSecret: l.ClientSecret.Reveal(), TokenURL: l.TokenURL, Scopes: l.Scopes, AuthStyle: oauth2.AuthStyleInParams,
 		}
-		g.fetch = config.Token
+		g.fetch = func(ctx context.Context, client *http.Client) (*oauth2.Token, error) {
+			return config.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
+		}
 	}
 	u, err := url.Parse(address)
 	if err != nil {
@@ -80,7 +97,11 @@ func (c *Client) Grant(route *credentials.Route, l *providers.Login) (*Grant, er
 	}
 	g.server = u.Host
 	h := sha256.New()
-	for _, part := range []string{fmt.Sprint(g.public), string(l.ServiceAccount), l.TokenURL, l.ClientID, l.ClientSecret.Reveal(), fmt.Sprintf("%q", l.Scopes)} {
+	parts := []string{fmt.Sprint(g.public), string(l.ServiceAccount), l.TokenURL, l.ClientID, l.ClientSecret.Reveal(), fmt.Sprintf("%q", l.Scopes)}
+	if r := l.Role; r != nil {
+		parts = append(parts, r.Region, r.ARN, r.ExternalID, r.Keys.AccessKeyID, r.Keys.SecretAccessKey, r.Keys.SessionToken)
+	}
+	for _, part := range parts {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	h.Sum(g.key[:0])
@@ -99,12 +120,36 @@ func tokenHost(err error) *providers.RequestError {
 // errorCode matches the error codes of RFC 6749, and nothing that could contain a secret.
 var errorCode = regexp.MustCompile(`"error"\s*:\s*"([a-z_]{1,40})"`)
 
+// assume requests the credentials of a role of AWS.
+func assume(ctx context.Context, client *http.Client, r *providers.AssumedRole, now time.Time) (*oauth2.Token, error) {
+	own := aws.Credentials{AccessKeyID: r.Keys.AccessKeyID, SecretAccessKey: r.Keys.SecretAccessKey, SessionToken: r.Keys.SessionToken}
+	q, err := sts.AssumeRole(ctx, r.Region, own, sts.Role{ARN: r.ARN, ExternalID: r.ExternalID}, now)
+	if err != nil {
+		return nil, err
+	}
+	res, err := client.Do(q)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body) // which is bounded
+	if err != nil {
+		return nil, err
+	}
+	keys, err := sts.Read(res.StatusCode, answer)
+	if err != nil {
+		return nil, err
+	}
+	token := providers.RoleToken{AccessKeyID: keys.AccessKeyID, SecretAccessKey: keys.SecretAccessKey, SessionToken: keys.SessionToken}
+	return &oauth2.Token{AccessToken: token.Secret().Reveal(), Expiry: keys.Expires}, nil
+}
+
 // A LoginError is a failure to obtain a token. Its message repeats nothing of the token
 // server's answer except the error code.
 type LoginError struct {
 	Server string // its host
 	Status int    // of its answer; 0: there was none, or it had no token
-	Code   string // an error code of RFC 6749, or ""
+	Code   string // an error code of RFC 6749 or of AWS, or ""
 	Err    error  // why there was no answer; nil: there was one
 }
 
@@ -141,6 +186,7 @@ func loginError(server string, err error) error {
 	var host *credentials.HostError
 	var refusal *providers.RequestError
 	var answer *oauth2.RetrieveError
+	var refused *sts.Error
 	var dial *DialError
 	switch {
 	case err == nil, errors.Is(err, ErrLogins), errors.As(err, &refusal):
@@ -153,6 +199,8 @@ func loginError(server string, err error) error {
 			e.Code = string(m[1])
 		}
 		return e
+	case errors.As(err, &refused):
+		return &LoginError{Server: server, Status: refused.Status, Code: refused.Code}
 	case errors.Is(err, context.Canceled), timedOut(err), errors.As(err, &dial):
 		return &LoginError{Server: server, Err: err}
 	}

@@ -70,10 +70,10 @@ func (c *Client) fetchToken(ctx context.Context, g *Grant, provider string) (*oa
 	ctx, cancel := context.WithTimeout(WithVars(ctx), login.Timeout)
 	defer cancel()
 	carrier := &carrier{client: c, ctx: ctx, op: &login, provider: provider, pool: bounded{c.pools.of(g.public), int64(login.MaxAnswer)}}
-	token, err := g.fetch(context.WithValue(ctx, oauth2.HTTPClient, &http.Client{
+	token, err := g.fetch(ctx, &http.Client{
 		Transport:     carrier,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}))
+	})
 	switch {
 	case err != nil && carrier.err != nil:
 		return nil, carrier.err // oauth2 only keeps its text

@@ -7,8 +7,8 @@
 // aws_session_token, or instead a Bedrock API key as the credential; and aws_bedrock_model,
 // the model behind the ARN of an inference profile, since the ARN does not reveal it. Files
 // need aws_s3_bucket and aws_s3_object_key, and batches aws_batch_role_arn: the role in
-// which Amazon Bedrock reads and writes the files. It is not aws_role_arn, which would be
-// the role that the caller assumes, and which is refused.
+// which Amazon Bedrock reads and writes the files. It is not aws_role_arn, which is the role
+// that the access keys assume for each call, with aws_external_id if its owner wants one.
 //
 // Converse does not support n, seed, penalties, logit_bias, logprobs, user, metadata,
 // parallel_tool_calls, or JSON without a schema; these are dropped. What would change the
@@ -36,6 +36,7 @@ func provider() providers.Provider {
 		Limits:  &chat.Limits{ToolName: 64, NeedsUser: true},
 		BaseURL: "https://bedrock-runtime.{aws_region}.amazonaws.com",
 		Sign:    sign,
+		Login:   login,
 		Forward: []string{"Anthropic-Beta"},
 		Serves:  []string{},
 		Dialect: &providers.Dialect{

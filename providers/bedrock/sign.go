@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
+	"github.com/caddy-gw/gateway/internal/sts"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -117,15 +118,64 @@ func withoutDefaultPort(u *url.URL) *url.URL {
 	return &out
 }
 
-// keysOf returns the AWS keys of a call; without them, its credential is a Bedrock API key.
-// In a saved credential, the secret access key is the credential itself.
+// keysOf returns the AWS keys that a call is signed with: those of the role that it assumes, or its own.
+// Without keys, its credential is a Bedrock API key.
 func keysOf(c *providers.Call) (keys aws.Credentials, err error) {
-	if c.Setting("aws_role_arn") != "" || strings.EqualFold(c.Setting("aws_auth_type"), "assumedRole") {
-		return keys, &providers.RequestError{
-			Param: "x-gw-aws-role-arn", Code: "not_supported",
-			Message: "Assumed roles are not supported yet: give provider " + c.Provider.Name + " access keys or a Bedrock API key",
+	if assumes(c) {
+		t := providers.ReadRoleToken(c.Token)
+		if t.AccessKeyID == "" { // or else what assumes the role would be sent itself
+			return keys, &providers.RequestError{Param: "x-gw-aws-role-arn", Code: "not_supported", Message: "The role of provider " + c.Provider.Name + " was not assumed"}
 		}
+		return aws.Credentials{AccessKeyID: t.AccessKeyID, SecretAccessKey: t.SecretAccessKey, SessionToken: t.SessionToken}, nil
 	}
+	return ownKeys(c)
+}
+
+// assumes reports whether the keys of a call are only good for a role.
+func assumes(c *providers.Call) bool {
+	return c.Setting(settingRole) != "" || strings.EqualFold(c.Setting("aws_auth_type"), "assumedRole")
+}
+
+const (
+	settingRole     = "aws_role_arn"
+	settingExternal = "aws_external_id"
+)
+
+// login assumes the role of a call.
+func login(c *providers.Call) (*providers.Login, error) {
+	if !assumes(c) {
+		return nil, nil
+	}
+	role := sts.Role{ARN: c.Setting(settingRole), ExternalID: c.Setting(settingExternal)}
+	region, err := regionOf(c)
+	if err != nil {
+		return nil, err
+	}
+	if role.ARN == "" {
+		return nil, c.Provider.Missing(settingRole)
+	}
+	if fault := role.CheckARN(); fault != "" {
+		return nil, &providers.RequestError{Param: "x-gw-aws-role-arn", Code: "invalid_setting", Message: "Invalid aws_role_arn: " + fault}
+	}
+	if fault := role.CheckExternalID(); fault != "" {
+		return nil, &providers.RequestError{Param: "x-gw-aws-external-id", Code: "invalid_setting", Message: "Invalid aws_external_id: " + fault}
+	}
+	keys, err := ownKeys(c)
+	if err != nil {
+		return nil, err
+	}
+	if keys.AccessKeyID == "" { // a Bedrock API key cannot assume a role, and what the machine is belongs to the operator
+		return nil, c.Provider.Missing("aws_access_key_id")
+	}
+	return &providers.Login{Role: &providers.AssumedRole{
+		Region: region, ARN: role.ARN, ExternalID: role.ExternalID,
+		Keys: providers.RoleToken{AccessKeyID: keys.AccessKeyID, SecretAccessKey: keys.SecretAccessKey, SessionToken: keys.SessionToken},
+	}}, nil
+}
+
+// ownKeys returns the AWS keys of the credential of a call. In a saved credential, the secret access
+// key is the credential itself.
+func ownKeys(c *providers.Call) (keys aws.Credentials, err error) {
 	keys = aws.Credentials{
 		AccessKeyID:     c.Setting("aws_access_key_id"),
 		SecretAccessKey: c.Setting("aws_secret_access_key"),

@@ -140,8 +140,8 @@ func TestTheCredentialIsWhatTheSettingsSay(t *testing.T) {
 		{"the other half", words{"aws_region": "us-east-1", "aws_secret_access_key": "s"}, "key", "x-gw-aws-access-key-id"},
 		{"no region", words{"aws_access_key_id": "AKID"}, "secret", "x-gw-aws-region"},
 		{"a region that is none", words{"aws_access_key_id": "AKID", "aws_region": "us/east"}, "secret", "x-gw-aws-region"},
-		{"a role", words{"aws_role_arn": "arn:aws:iam::1:role/x", "aws_region": "us-east-1"}, "key", "x-gw-aws-role-arn"},
-		{"a role by its type", words{"aws_auth_type": "assumedRole", "aws_region": "us-east-1"}, "key", "x-gw-aws-role-arn"},
+		{"a role that was not assumed", words{"aws_role_arn": "arn:aws:iam::123456789012:role/x", "aws_access_key_id": "AKID", "aws_region": "us-east-1"}, "key", "x-gw-aws-role-arn"},
+		{"a role by its type", words{"aws_auth_type": "assumedRole", "aws_access_key_id": "AKID", "aws_region": "us-east-1"}, "key", "x-gw-aws-role-arn"},
 	} {
 		call := newCall(t, providers.ChatComplete, `{"model":"m","messages":[]}`)
 		call.Setting, call.Key = c.setting.get, credentials.NewSecret(c.key)
@@ -167,5 +167,50 @@ func TestAnUploadThatIsNotReadCannotBeSigned(t *testing.T) {
 	p := provider()
 	if _, err := p.Prepare(call); err == nil {
 		t.Error("it was signed")
+	}
+}
+
+func TestARoleIsAssumedByTheKeysBesideIt(t *testing.T) {
+	const arn = "arn:aws:iam::123456789012:role/x"
+	for _, c := range []struct {
+		name    string
+		setting words
+		key     string
+		refused string // the parameter; "": it is not
+		want    *providers.AssumedRole
+	}{
+		{"no role", words{"aws_region": "us-east-1", "aws_access_key_id": "AKID"}, "secret", "", nil},
+		{"a role", words{"aws_region": "us-east-1", "aws_access_key_id": "AKID", "aws_role_arn": arn, "aws_external_id": "e1"}, "secret", "", &providers.AssumedRole{
+			Region: "us-east-1", ARN: arn, ExternalID: "e1", Keys: providers.RoleToken{AccessKeyID: "AKID", SecretAccessKey: "secret"},
+		}},
+		{"by the type", words{"aws_auth_type": "assumedRole", "aws_region": "us-east-1", "aws_access_key_id": "AKID", "aws_secret_access_key": "sk", "aws_session_token": "st", "aws_role_arn": arn}, "", "", &providers.AssumedRole{
+			Region: "us-east-1", ARN: arn, Keys: providers.RoleToken{AccessKeyID: "AKID", SecretAccessKey: "sk", SessionToken: "st"},
+		}},
+		{"no ARN", words{"aws_auth_type": "assumedRole", "aws_region": "us-east-1", "aws_access_key_id": "AKID"}, "secret", "x-gw-aws-role-arn", nil},
+		{"another ARN", words{"aws_region": "us-east-1", "aws_access_key_id": "AKID", "aws_role_arn": "arn:aws:iam::123456789012:user/x"}, "secret", "x-gw-aws-role-arn", nil},
+		{"another external id", words{"aws_region": "us-east-1", "aws_access_key_id": "AKID", "aws_role_arn": arn, "aws_external_id": "a b"}, "secret", "x-gw-aws-external-id", nil},
+		{"no region", words{"aws_access_key_id": "AKID", "aws_role_arn": arn}, "secret", "x-gw-aws-region", nil},
+		{"a region that is a host", words{"aws_access_key_id": "AKID", "aws_role_arn": arn, "aws_region": "x.example/"}, "secret", "x-gw-aws-region", nil},
+		{"an API key of Bedrock's", words{"aws_region": "us-east-1", "aws_role_arn": arn}, "api-key", "x-gw-aws-access-key-id", nil},
+	} {
+		call := newCall(t, providers.ChatComplete, `{"model":"m","messages":[]}`)
+		call.Setting, call.Key = c.setting.get, credentials.NewSecret(c.key)
+		p := provider()
+		call.Provider = &p
+		l, err := p.Login(call)
+		if refusal := new(providers.RequestError); errors.As(err, &refusal) != (c.refused != "") || refusal.Param != c.refused {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if (l == nil) != (c.want == nil) || l != nil && *l.Role != *c.want {
+			t.Errorf("%s: got %+v", c.name, l)
+		}
+		if l == nil {
+			continue
+		}
+		call.Token = providers.RoleToken{AccessKeyID: "ASIA", SecretAccessKey: "of-the-role", SessionToken: "session"}.Secret()
+		r, err := p.Prepare(call)
+		if err != nil || !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=ASIA/") || r.Header.Get("X-Amz-Security-Token") != "session" {
+			t.Errorf("%s: %v, %v", c.name, r, err)
+		}
 	}
 }

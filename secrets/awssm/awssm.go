@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -23,6 +22,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/sts"
 	"github.com/caddy-gw/gateway/secrets"
 )
 
@@ -63,11 +63,6 @@ const (
 	byAccessKey   = "accessKey"
 	byServiceRole = "serviceRole"
 	byAssumedRole = "assumedRole"
-)
-
-var (
-	roleARN    = regexp.MustCompile(`^arn:aws(-[a-z]+)*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,512}$`)
-	externalID = regexp.MustCompile(`^[\w+=,.@:/-]{2,1000}$`)
 )
 
 // CaddyModule returns the Caddy module information.
@@ -135,10 +130,10 @@ func (m *Manager) Check(r *secrets.Reference, _ secrets.Guard) error {
 	case region == "" && way == byServiceRole:
 	case !isRegion(region):
 		return &secrets.FieldError{Field: secrets.AuthField(fieldRegion), Message: "expected a region such as eu-west-1"}
-	case way == byAssumedRole && !roleARN.MatchString(r.Auth[fieldRole]):
-		return &secrets.FieldError{Field: secrets.AuthField(fieldRole), Message: "expected the ARN of a role, such as arn:aws:iam::123456789012:role/gateway"}
-	case r.Auth[fieldExternal] != "" && !externalID.MatchString(r.Auth[fieldExternal]):
-		return &secrets.FieldError{Field: secrets.AuthField(fieldExternal), Message: "expected 2 to 1000 letters, digits and _+=,.@:/-"}
+	case way == byAssumedRole && roleOf(r.Auth).CheckARN() != "":
+		return &secrets.FieldError{Field: secrets.AuthField(fieldRole), Message: roleOf(r.Auth).CheckARN()}
+	case roleOf(r.Auth).CheckExternalID() != "":
+		return &secrets.FieldError{Field: secrets.AuthField(fieldExternal), Message: roleOf(r.Auth).CheckExternalID()}
 	}
 	if strings.ContainsFunc(r.Path, func(r rune) bool { return r < ' ' }) {
 		return &secrets.FieldError{Field: secrets.FieldPath, Message: "expected the name or the ARN of a secret"}
@@ -146,13 +141,9 @@ func (m *Manager) Check(r *secrets.Reference, _ secrets.Guard) error {
 	return nil
 }
 
-// endpoint returns the address of a service in a region.
-func endpoint(service, region string) string {
-	domain := "amazonaws.com"
-	if strings.HasPrefix(region, "cn-") {
-		domain += ".cn"
-	}
-	return "https://" + service + "." + region + "." + domain + "/"
+// roleOf returns the role of an auth_config.
+func roleOf(auth secrets.Auth) sts.Role {
+	return sts.Role{ARN: auth[fieldRole], ExternalID: auth[fieldExternal]}
 }
 
 // Fetch reads the current version of a secret.
@@ -176,7 +167,7 @@ func (m *Manager) read(ctx context.Context, path, region string, keys aws.Creden
 	if err != nil {
 		return value, err
 	}
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint("secretsmanager", region), bytes.NewReader(body))
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, sts.Endpoint("secretsmanager", region), bytes.NewReader(body))
 	if err != nil {
 		return value, err
 	}

@@ -144,10 +144,10 @@ func (id *identity) use(ctx context.Context, region string, c *secrets.Clients, 
 
 // useRole is use with the credentials of another role, which the identity assumes.
 func (id *identity) useRole(ctx context.Context, auth secrets.Auth, c *secrets.Clients, do func(aws.Credentials) (credentials.Secret, error)) (credentials.Secret, error) {
-	arn, external, region := auth[fieldRole], auth[fieldExternal], auth[fieldRegion]
-	return id.tokens.Use(ctx, secrets.KeyOf("role", arn, external, region), c.Now(), func(ctx context.Context) (t secrets.Token, err error) {
+	role, region := roleOf(auth), auth[fieldRegion]
+	return id.tokens.Use(ctx, secrets.KeyOf("role", role.ARN, role.ExternalID, region), c.Now(), func(ctx context.Context) (t secrets.Token, err error) {
 		_, err = id.use(ctx, region, c, func(own aws.Credentials) (none credentials.Secret, err error) {
-			k, err := assume(ctx, c, region, own, arn, external)
+			k, err := assume(ctx, c, region, own, role)
 			if err == nil {
 				t, err = k.kept()
 			}

@@ -2,34 +2,22 @@ package awssm
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/xml"
+	"errors"
 	"net/http"
-	"net/url"
-	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
+	"github.com/caddy-gw/gateway/internal/sts"
 	"github.com/caddy-gw/gateway/secrets"
 )
 
-const (
-	stsVersion  = "2011-06-15"
-	sessionName = "caddy-gw" // of roles, in AWS's own logs
-)
-
 // assume requests the credentials of a role, which the own ones may assume.
-func assume(ctx context.Context, c *secrets.Clients, region string, own aws.Credentials, arn, external string) (*keys, error) {
-	form := url.Values{"Action": {"AssumeRole"}, "Version": {stsVersion}, "RoleArn": {arn}, "RoleSessionName": {sessionName}}
-	if external != "" {
-		form.Set("ExternalId", external)
+func assume(ctx context.Context, c *secrets.Clients, region string, own aws.Credentials, role sts.Role) (*keys, error) {
+	q, err := sts.AssumeRole(ctx, region, own, role, c.Now())
+	if err != nil {
+		return nil, err
 	}
-	return askSTS(ctx, c, region, form, func(q *http.Request, sum string) error {
-		return v4.NewSigner().SignHTTP(ctx, own, q, sum, "sts", region, c.Now())
-	})
+	return askSTS(c, q)
 }
 
 // ofServiceAccount requests the credentials of the role of a Kubernetes service account, whose token
@@ -39,54 +27,26 @@ func (id *identity) ofServiceAccount(ctx context.Context, region string, c *secr
 	if err != nil {
 		return nil, err
 	}
-	form := url.Values{
-		"Action": {"AssumeRoleWithWebIdentity"}, "Version": {stsVersion}, "RoleArn": {id.vars["AWS_ROLE_ARN"]}, "RoleSessionName": {sessionName},
-		"WebIdentityToken": {token},
-	}
-	return askSTS(ctx, c, region, form, func(*http.Request, string) error { return nil })
-}
-
-// askSTS sends a request to the Security Token Service of a region.
-func askSTS(ctx context.Context, c *secrets.Clients, region string, form url.Values, sign func(q *http.Request, sum string) error) (*keys, error) {
-	body := form.Encode()
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint("sts", region), strings.NewReader(body))
+	q, err := sts.WithWebIdentity(ctx, region, id.vars["AWS_ROLE_ARN"], token)
 	if err != nil {
 		return nil, err
 	}
-	q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	sum := sha256.Sum256([]byte(body))
-	if err := sign(q, hex.EncodeToString(sum[:])); err != nil {
-		return nil, err
-	}
+	return askSTS(c, q)
+}
+
+// askSTS sends a request to the Security Token Service.
+func askSTS(c *secrets.Clients, q *http.Request) (*keys, error) {
 	status, answer, err := secrets.Do(c.Public, q)
 	if err != nil {
 		return nil, err
 	}
-	var response struct {
-		Code string `xml:"Error>Code"`
-		// Of either action.
-		Assumed   stsKeys `xml:"AssumeRoleResult>Credentials"`
-		Federated stsKeys `xml:"AssumeRoleWithWebIdentityResult>Credentials"`
-	}
-	err = xml.Unmarshal(answer, &response)
-	if status != http.StatusOK {
-		return nil, &secrets.Error{What: "login", Status: status, Code: secrets.Code(response.Code)}
-	}
-	got := response.Assumed
-	if got == (stsKeys{}) {
-		got = response.Federated
-	}
-	k := &keys{AccessKeyID: got.ID, SecretAccessKey: got.Key, Token: got.Token, Expiration: got.Until}
-	if err != nil || !k.complete() {
+	got, err := sts.Read(status, answer)
+	var refused *sts.Error
+	switch {
+	case errors.As(err, &refused):
+		return nil, &secrets.Error{What: "login", Status: refused.Status, Code: secrets.Code(refused.Code)}
+	case err != nil:
 		return nil, errNoKeys
 	}
-	return k, nil
-}
-
-// stsKeys are credentials as STS sends them.
-type stsKeys struct {
-	ID    string    `xml:"AccessKeyId"`
-	Key   string    `xml:"SecretAccessKey"`
-	Token string    `xml:"SessionToken"`
-	Until time.Time `xml:"Expiration"`
+	return &keys{AccessKeyID: got.AccessKeyID, SecretAccessKey: got.SecretAccessKey, Token: got.SessionToken, Expiration: got.Expires}, nil
 }
