@@ -60,6 +60,8 @@ type call struct {
 	tx       *storage.Txn // of a change
 	others   []edit       // see also
 	stranger string       // address of the client of an open route; "": the caller is known
+	lease    inflight.Lease
+	header   http.Header // of the answer
 
 	defaults    map[string]string   // see defaultConfig
 	memberships map[string][]string // see workspacesOf
@@ -192,12 +194,11 @@ func (a *API) admit(rt route) func(huma.Context, func(huma.Context)) {
 // serve reads and answers the request of a caller who may use the route.
 func (c *call) serve(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
-	var lease inflight.Lease
-	lease.Open(c.api.InFlight, c.caller.WorkspaceID, c.caller.KeyID)
-	defer lease.Close()
-	if err := lease.Grow(bodySize(r)); err != nil {
-		w.Header().Set("Retry-After", "1")
-		e := failure(http.StatusServiceUnavailable, "The gateway has no memory for the request now: %v", err)
+	c.header = w.Header()
+	c.lease.Open(c.api.InFlight, c.caller.WorkspaceID, c.caller.KeyID)
+	defer c.lease.Close()
+	if err := c.lease.Grow(bodySize(r)); err != nil {
+		e := c.noMemory(err)
 		c.audit(e.status)
 		writeError(w, e)
 		return
@@ -212,6 +213,22 @@ func (c *call) serve(ctx huma.Context, next func(huma.Context)) {
 	if status := inner.Status(); status >= http.StatusBadRequest {
 		c.audit(status)
 	}
+}
+
+func (c *call) noMemory(err error) *Error {
+	c.header.Set("Retry-After", "1")
+	return failure(http.StatusServiceUnavailable, "The gateway has no memory for the request now: %v", err)
+}
+
+// copies is how often an answer has a text until it is sent: read, shown, encoded, and checked.
+const copies = 4
+
+// reserve reserves memory for what an answer says of a text with so many bytes.
+func (c *call) reserve(size int) error {
+	if err := c.lease.Grow(copies * size); err != nil {
+		return c.noMemory(err)
+	}
+	return nil
 }
 
 type operatorKey struct{}

@@ -54,6 +54,9 @@ func (c *call) showVersion(s *routing.Saved, v *routing.Version) (*Config, error
 	if err != nil {
 		return nil, err
 	}
+	if err := c.reserve(len(text)); err != nil {
+		return nil, err
+	}
 	masked := routing.Mask(text)
 	out := showConfig(c, s)
 	out.Config, out.Format, out.Type, out.VersionID, out.Version = &masked, "json", "ORG_CONFIG", v.ID, v.Number

@@ -168,6 +168,9 @@ func (c *call) showGuardrailVersion(g *hooks.Guardrail, v *hooks.Version) (*Guar
 	if err != nil {
 		return nil, err
 	}
+	if err := c.reserve(len(text.Checks) + len(text.Actions)); err != nil {
+		return nil, err
+	}
 	return &Guardrail{showGuardrail(c, g), objects(maskChecks(text.Checks)), object(text.Actions), v.ID, v.Number}, nil
 }
 

@@ -78,7 +78,7 @@ func (a *API) partials() {
 		if !ok {
 			return nil, notFound("Version", c.item.query["version"])
 		}
-		content, err := c.api.Prompts.Content(c, v)
+		content, err := c.content(v)
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,7 @@ func (a *API) partials() {
 }
 
 func (c *call) showPartialVersion(p *prompts.Prompt, v *prompts.Version) (*PartialVersion, error) {
-	content, err := c.api.Prompts.Content(c, v)
+	content, err := c.content(v)
 	if err != nil {
 		return nil, err
 	}

@@ -143,7 +143,7 @@ func status(archived bool) string {
 }
 
 func (c *call) showPrompt(p *prompts.Prompt, v *prompts.Version) (*Prompt, error) {
-	content, err := c.api.Prompts.Content(c, v)
+	content, err := c.content(v)
 	if err != nil {
 		return nil, err
 	}
@@ -172,8 +172,17 @@ func (c *call) showPrompt(p *prompts.Prompt, v *prompts.Version) (*Prompt, error
 	return out, nil
 }
 
-func (c *call) showPromptVersion(p *prompts.Prompt, v *prompts.Version) (*PromptVersion, error) {
+// content reads the content of a version, of whose size memory is reserved for the answer.
+func (c *call) content(v *prompts.Version) (*prompts.Content, error) {
 	content, err := c.api.Prompts.Content(c, v)
+	if err != nil {
+		return nil, err
+	}
+	return content, c.reserve(content.Size())
+}
+
+func (c *call) showPromptVersion(p *prompts.Prompt, v *prompts.Version) (*PromptVersion, error) {
+	content, err := c.content(v)
 	if err != nil {
 		return nil, err
 	}

@@ -1,17 +1,20 @@
 package admin
 
-// versions adds GET path/{param}/versions, the list of a row's versions.
+// versions adds GET path/{param}/versions, the list of a row's versions. Only those of the page are read,
+// as their texts may be long.
 func versions[Row, Version, V any](a *API, r *resource[Row], all func(*Row) []Version, show func(*call, *Row, *Version) (*V, error)) {
-	readList(a, r, "/versions", "List the versions of "+r.aNoun(), func(c *call, row *Row) ([]*V, error) {
+	readList(a, r, "/versions", "List the versions of "+r.aNoun(), func(c *call, row *Row, page Paging) (*listOutput[V], error) {
 		of := all(row)
-		shown := make([]*V, len(of))
-		for i := range of {
-			var err error
-			if shown[i], err = show(c, row, &of[i]); err != nil {
+		first, end := page.bounds(len(of))
+		out := &listOutput[V]{List[V]{Object: "list", Total: len(of), Data: make([]V, 0, end-first)}}
+		for i := first; i < end; i++ {
+			v, err := show(c, row, &of[i])
+			if err != nil {
 				return nil, err
 			}
+			out.Body.Data = append(out.Body.Data, *v)
 		}
-		return shown, nil
+		return out, nil
 	})
 }
 
