@@ -232,7 +232,7 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	}
 	if refusal := x.Prepare(h.limits()); refusal != nil {
 		if refusal.Err != nil {
-			h.logger.Warn("call refused", zap.String("trace_id", x.TraceID), zap.String("why", refusal.Message), zap.Error(refusal.Err))
+			h.logger.Warn("call refused", zap.String("trace_id", x.Trace.ID), zap.String("why", refusal.Message), zap.Error(refusal.Err))
 		}
 		x.Fail(w, refusal)
 		return nil

@@ -158,7 +158,7 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			l.logger.Error("call not counted, and so not admitted", zap.String("trace_id", call.TraceID), zap.Error(err))
+			l.logger.Error("call not counted, and so not admitted", zap.String("trace_id", call.Trace.ID), zap.Error(err))
 		}
 		return nil, uncounted(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/stored"
-	"github.com/caddy-gw/gateway/internal/telemetry"
 )
 
 // A Call is what a client asked for. Begin and Prepare make it; once it is prepared,
@@ -19,8 +18,7 @@ import (
 type Call struct {
 	Gateway  *Gateway
 	Endpoint *Endpoint
-	TraceID  string
-	Span     Span
+	Trace    Trace
 	Start    time.Time
 
 	// Path and Query are those of the URL below a provider's base URL; Path is escaped.
@@ -50,10 +48,6 @@ type Call struct {
 	StartHeader  http.Header    // that they set on the requests to providers, see [guardrails.HeaderSetter]
 	Options      Options
 	Metadata     Metadata
-
-	// Trace is the call's span, and starts those of its attempts; nil: Caddy's tracing
-	// is off.
-	Trace *telemetry.Span
 
 	request   *http.Request
 	selection credentials.Selection
@@ -90,7 +84,7 @@ func (c *Call) Header() http.Header { return c.request.Header }
 func (c *Call) NewID() string {
 	var id [16]byte
 	if _, err := io.ReadFull(c.Gateway.Random, id[:]); err != nil {
-		return c.TraceID
+		return c.Trace.ID
 	}
 	return hex.EncodeToString(id[:])
 }

@@ -39,7 +39,7 @@ func EnvelopeOf(r *http.Request) Envelope {
 // envelope is that of the call's errors.
 func (c *Call) envelope() Envelope {
 	e := EnvelopeOf(c.request)
-	e.RequestID = c.TraceID
+	e.RequestID = c.Trace.ID
 	return e
 }
 

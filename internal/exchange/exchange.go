@@ -143,7 +143,7 @@ func (g *Gateway) Begin(w http.ResponseWriter, r *http.Request, endpoint *Endpoi
 	x.attach(w, r)
 	p := preparation{Call: x.Call}
 	p.readTrace(r.Header)
-	g.Headers.Set(w.Header(), HeaderTraceID, x.TraceID)
+	g.Headers.Set(w.Header(), HeaderTraceID, x.Trace.ID)
 	if warning := g.Headers.Mistyped(r.Header); warning != "" {
 		x.warnings = []string{warning}
 		g.Headers.set(w.Header(), HeaderWarning, x.warnings)
@@ -287,10 +287,10 @@ func (x *Exchange) count() {
 
 // endSpan ends the call's span.
 func (x *Exchange) endSpan() {
-	if x.Trace == nil {
+	if x.Trace.Telemetry == nil {
 		return
 	}
-	x.Trace.End(&telemetry.Ending{Status: x.Status, Attempts: len(x.Attempts), Provider: x.Provider(), Cache: x.CacheStatus, Error: x.failureType()})
+	x.Trace.Telemetry.End(&telemetry.Ending{Status: x.Status, Attempts: len(x.Attempts), Provider: x.Provider(), Cache: x.CacheStatus, Error: x.failureType()})
 }
 
 // failureType is why the call failed, in one word.

@@ -212,7 +212,7 @@ func TestFailAnswersWithTheErrorAndTheGatewaysHeaders(t *testing.T) {
 	x.Fail(answer, RateLimited("slow down", 1500*time.Millisecond))
 	mustBeEnvelope(t, answer.Body.Bytes())
 	for name, want := range map[string]string{
-		"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Limit-Requests": "9", "Retry-After": "2", "X-Gw-Provider": "file", "X-Acme-Provider": "file", "X-Gw-Trace-Id": x.TraceID, "X-Gw-Gateway-Exception": "",
+		"X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Limit-Requests": "9", "Retry-After": "2", "X-Gw-Provider": "file", "X-Acme-Provider": "file", "X-Gw-Trace-Id": x.Trace.ID, "X-Gw-Gateway-Exception": "",
 	} {
 		if got := answer.Header().Get(name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)

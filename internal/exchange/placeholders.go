@@ -11,8 +11,8 @@ import (
 // empty until gw_ratelimit or gw_inference has prepared the call.
 var placeholders = map[string]func(*Exchange) any{
 	"endpoint":               func(x *Exchange) any { return x.Endpoint.Name },
-	"trace_id":               func(x *Exchange) any { return x.TraceID },
-	"span_id":                func(x *Exchange) any { return x.Span.ID },
+	"trace_id":               func(x *Exchange) any { return x.Trace.ID },
+	"span_id":                func(x *Exchange) any { return x.Trace.Span.ID },
 	"provider":               func(x *Exchange) any { return x.Provider() },
 	"model":                  func(x *Exchange) any { return x.AskedModel() },
 	"stream":                 func(x *Exchange) any { return x.Stream },

@@ -14,6 +14,15 @@ import (
 	"github.com/caddy-gw/gateway/internal/telemetry"
 )
 
+// A Trace is what a call is traced by.
+type Trace struct {
+	ID   string
+	Span Span
+
+	// Telemetry is the call's span, and starts those of its attempts; nil: Caddy's tracing is off.
+	Telemetry *telemetry.Span
+}
+
 // A Span is the place of a call in its trace, as the caller gives it. What is not given is empty.
 type Span struct {
 	ID     string // x-gw-span-id; of a traceparent, a new one
@@ -35,24 +44,24 @@ func (p *preparation) readTrace(h http.Header) {
 		}
 		return v
 	}
-	p.TraceID = own(HeaderTraceID)
-	p.Span = Span{own(HeaderSpanID), own(HeaderParentSpanID), own(HeaderSpanName)}
+	p.Trace.ID = own(HeaderTraceID)
+	p.Trace.Span = Span{own(HeaderSpanID), own(HeaderParentSpanID), own(HeaderSpanName)}
 	if traceID, parent, ok := traceparent(h); ok {
-		p.TraceID = either(p.TraceID, traceID)
-		p.Span.Parent = either(p.Span.Parent, parent)
-		if p.Span.ID == "" {
-			p.Span.ID = p.Gateway.newSpanID()
+		p.Trace.ID = either(p.Trace.ID, traceID)
+		p.Trace.Span.Parent = either(p.Trace.Span.Parent, parent)
+		if p.Trace.Span.ID == "" {
+			p.Trace.Span.ID = p.Gateway.newSpanID()
 		}
-		if p.Span.Name == "" {
-			p.Span.Name = clip(p.request.Method + " " + p.request.URL.EscapedPath())
+		if p.Trace.Span.Name == "" {
+			p.Trace.Span.Name = clip(p.request.Method + " " + p.request.URL.EscapedPath())
 		}
 	}
-	if p.TraceID == "" {
+	if p.Trace.ID == "" {
 		id, err := uuid.NewRandomFromReader(p.Gateway.Random)
 		if err != nil {
 			id = uuid.Nil
 		}
-		p.TraceID = id.String()
+		p.Trace.ID = id.String()
 	}
 }
 
@@ -98,17 +107,17 @@ func (p *preparation) startSpan() {
 	own, _ := p.Gateway.Headers.Get(p.request.Header, HeaderSpanID)
 	name, _ := p.Gateway.Headers.Get(p.request.Header, HeaderSpanName)
 	b := &telemetry.Beginning{
-		Endpoint: p.Endpoint.Name, Model: p.Model, Stream: p.Stream, TraceID: p.TraceID,
+		Endpoint: p.Endpoint.Name, Model: p.Model, Stream: p.Stream, TraceID: p.Trace.ID,
 		Workspace: p.Caller.WorkspaceID, Config: p.ConfigSource.Slug, At: p.Start,
 	}
 	if name != "" {
-		b.Name = p.Span.Name
+		b.Name = p.Trace.Span.Name
 	}
 	if own != "" {
-		b.SpanID = p.Span.ID
+		b.SpanID = p.Trace.Span.ID
 	}
-	p.Trace = telemetry.Start(ctx, b)
+	p.Trace.Telemetry = telemetry.Start(ctx, b)
 	if b.SpanID == "" {
-		p.Span.ID = p.Trace.ID()
+		p.Trace.Span.ID = p.Trace.Telemetry.ID()
 	}
 }

@@ -76,12 +76,12 @@ func TestSpansAreTheCallers(t *testing.T) {
 		r := w.call(`{}`, c.header...)
 		x := w.Begin(httptest.NewRecorder(), r, endpointOf(r))
 		x.Close()
-		got := x.Span
+		got := x.Trace.Span
 		if c.want.ID == "?" && made.MatchString(got.ID) {
 			got.ID = "?"
 		}
 		if got != c.want {
-			t.Errorf("%s: got %+v", c.name, x.Span)
+			t.Errorf("%s: got %+v", c.name, x.Trace.Span)
 		}
 	}
 }
@@ -113,10 +113,10 @@ func TestBeginNamesTheTrace(t *testing.T) {
 		answer := httptest.NewRecorder()
 		x := w.Begin(answer, r, endpointOf(r))
 		x.Close()
-		if c.want == "" && !made.MatchString(x.TraceID) || c.want != "" && x.TraceID != c.want {
-			t.Errorf("%s: got %q", c.name, x.TraceID)
+		if c.want == "" && !made.MatchString(x.Trace.ID) || c.want != "" && x.Trace.ID != c.want {
+			t.Errorf("%s: got %q", c.name, x.Trace.ID)
 		}
-		if answer.Header().Get("X-Gw-Trace-Id") != x.TraceID || answer.Header().Get("X-Acme-Trace-Id") != x.TraceID {
+		if answer.Header().Get("X-Gw-Trace-Id") != x.Trace.ID || answer.Header().Get("X-Acme-Trace-Id") != x.Trace.ID {
 			t.Errorf("%s: answered with %v", c.name, answer.Header())
 		}
 	}

@@ -101,7 +101,7 @@ func (b *body) Read(p []byte) (int, error) {
 				b.tap.write(p[:n])
 			}
 			b.to.addBody(n, b.tap.texts-before)
-			if b.to.x.Trace != nil && !b.long {
+			if b.to.x.Trace.Telemetry != nil && !b.long {
 				b.keep(p[:n])
 			}
 		}

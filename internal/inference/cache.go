@@ -85,7 +85,7 @@ func (l *lookup) find(ctx context.Context, c *Candidate) (*Reply, *exchange.Erro
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			l.h.f.logger.Error("reading the cache", zap.String("trace_id", l.x.TraceID), zap.Error(err))
+			l.h.f.logger.Error("reading the cache", zap.String("trace_id", l.x.Trace.ID), zap.Error(err))
 			return nil, nil
 		}
 		if r := l.reply(entry, exchange.CacheHit); r != nil {
@@ -175,7 +175,7 @@ func (l *lookup) reply(entry *cache.Entry, status string) *Reply {
 		body, err = own.As(l.x.Endpoint.Name, streams)
 	}
 	if err != nil {
-		l.h.f.logger.Error("a cached answer cannot be given", zap.String("trace_id", l.x.TraceID), zap.Error(err))
+		l.h.f.logger.Error("a cached answer cannot be given", zap.String("trace_id", l.x.Trace.ID), zap.Error(err))
 		return nil
 	}
 	switch {
@@ -231,7 +231,7 @@ func (l *lookup) Delivered(ctx context.Context, attempt *exchange.Attempt) {
 	entry.At, entry.Provider = l.x.Gateway.Now(), attempt.Route.Provider
 	// Even if the client leaves now, it has its answer.
 	if err := l.answers.Put(context.WithoutCancel(ctx), l.key, entry, l.question.learned(), l.maxAge); err != nil {
-		l.h.f.logger.Error("keeping an answer", zap.String("trace_id", l.x.TraceID), zap.Error(err))
+		l.h.f.logger.Error("keeping an answer", zap.String("trace_id", l.x.Trace.ID), zap.Error(err))
 	}
 	if l.flight != nil {
 		l.flight.Complete(entry)

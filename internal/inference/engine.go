@@ -284,7 +284,7 @@ func (e *engine) failed(rt *roundTrip, why error) {
 			level = zapcore.DebugLevel
 		}
 		e.f.logger.Log(level, "attempt failed",
-			zap.String("provider", rt.target.Route.Provider), zap.String("trace_id", e.x.TraceID), zap.Int("status", failure.Status), zap.String("error", reason(why)))
+			zap.String("provider", rt.target.Route.Provider), zap.String("trace_id", e.x.Trace.ID), zap.Int("status", failure.Status), zap.String("error", reason(why)))
 		e.fail(rt, failure)
 		return
 	}

@@ -13,10 +13,10 @@ import (
 // traceparent, the provider gets that of the span; otherwise it gets none.
 func (rt *roundTrip) startSpan() {
 	x := rt.x
-	if x.Trace == nil || rt.over {
+	if x.Trace.Telemetry == nil || rt.over {
 		return
 	}
-	rt.span = x.Trace.Attempt(&telemetry.AttemptStart{
+	rt.span = x.Trace.Telemetry.Attempt(&telemetry.AttemptStart{
 		Provider: rt.attempt.Route.Provider, Dialect: rt.attempt.Route.Dialect, Model: rt.attempt.Model, Target: rt.attempt.Target, Retry: rt.attempt.Retry, URL: rt.url,
 	})
 	if rt.header["Traceparent"] != nil {
@@ -89,7 +89,7 @@ func timedOut(why error) bool {
 // describe notes the id, the model and the finish reasons of an answer or event for the span, if
 // there is one.
 func (w *watcher) describe(data []byte) {
-	if w.x.Trace == nil {
+	if w.x.Trace.Telemetry == nil {
 		return
 	}
 	answer := gjson.ParseBytes(data)
@@ -109,5 +109,5 @@ func (w *watcher) describe(data []byte) {
 			a.Finish = append(a.Finish, reason)
 		}
 	}
-	w.x.Trace.Answered(a)
+	w.x.Trace.Telemetry.Answered(a)
 }

@@ -13,12 +13,12 @@ import (
 func Record(x *exchange.Exchange) *reqlog.Record {
 	now := x.Gateway.Now()
 	r := &reqlog.Record{
-		TraceID: x.TraceID, At: x.Start.UTC(), DurationMS: milliseconds(now.Sub(x.Start)),
+		TraceID: x.Trace.ID, At: x.Start.UTC(), DurationMS: milliseconds(now.Sub(x.Start)),
 		OrganisationID: x.Caller.OrganisationID, WorkspaceID: x.Caller.WorkspaceID, KeyID: x.Caller.KeyID, UserID: x.Caller.UserID,
 		Endpoint: x.Endpoint.Name, Method: x.Method(), Path: x.URLPath(), Model: x.AskedModel(), Stream: x.Stream,
 		Config: x.ConfigSource.Slug, ConfigVersion: x.ConfigSource.Version, LastUsed: x.LastUsed(), Retries: x.Retries(),
 		Status: x.Status, Attempts: len(x.Attempts), Failure: x.Failure, Malformed: x.Malformed, CacheStatus: x.CacheStatus,
-		SpanID: x.Span.ID, ParentSpanID: x.Span.Parent, SpanName: x.Span.Name, Metadata: x.Metadata.All(),
+		SpanID: x.Trace.Span.ID, ParentSpanID: x.Trace.Span.Parent, SpanName: x.Trace.Span.Name, Metadata: x.Metadata.All(),
 	}
 	r.PromptSlug, r.PromptVersion = x.Prompt.Slug, int64(x.Prompt.Version)
 	if r.Cost, r.CostKnown = x.Cost(); r.CostKnown {

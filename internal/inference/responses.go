@@ -89,7 +89,7 @@ func (f *Forwarder) adapt(q *request, call *providers.Call) *exchange.Error {
 		if err == nil {
 			return nil
 		}
-		f.logger.Error("response not stored", zap.String("trace_id", c.TraceID), zap.Error(err.Err))
+		f.logger.Error("response not stored", zap.String("trace_id", c.Trace.ID), zap.Error(err.Err))
 		q.reports.fail("the response could not be stored: " + err.Err.Error())
 		return err
 	}

@@ -50,7 +50,7 @@ func (l *lookup) similar(parent context.Context) *cache.Entry {
 		entry, err = l.answers.Similar(ctx, q.learned(), f.Semantic.Threshold, l.maxAge)
 	}
 	if err != nil && parent.Err() == nil {
-		f.logger.Warn("the meaning of a question cannot be compared", zap.String("trace_id", x.TraceID), zap.Error(err))
+		f.logger.Warn("the meaning of a question cannot be compared", zap.String("trace_id", x.Trace.ID), zap.Error(err))
 	}
 	return entry
 }
