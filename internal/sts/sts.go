@@ -1,5 +1,5 @@
 // Package sts speaks with AWS's Security Token Service, which gives the credentials of roles: those
-// end, and are requested anew. It sends nothing itself.
+// end, and are requested again. It sends nothing itself.
 package sts
 
 import (

@@ -70,7 +70,7 @@ func TestAnswersOfSTS(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if err != nil && got != (aws.Credentials{}) {
-			t.Errorf("%s: %+v beside an error", name, got)
+			t.Errorf("%s: %+v with an error", name, got)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestVersionsAreBoundedBySize(t *testing.T) {
 		t.Errorf("%d versions of %d bytes are kept", len(list), Size(list))
 	}
 	if add(2 * MaxSize); len(list) != 1 || list[0].Number != 11 {
-		t.Errorf("%d versions are kept beside one that is too long", len(list))
+		t.Errorf("%d versions are kept with one that is too long", len(list))
 	}
 	for range 2 * Max {
 		add(1)
