@@ -19,6 +19,12 @@ import (
 //go:embed examples.json
 var examplesJSON []byte
 
+// answersJSON has an answer of each operation that answers in JSON, by method and path, as the tests got
+// it.
+//
+//go:embed answers.json
+var answersJSON []byte
+
 // orNull lists members by schema that are an object or null, because huma assumes that
 // a referenced object is never null. The tests validate all answers against the
 // document.
@@ -39,23 +45,35 @@ func describe(document *huma.OpenAPI) {
 	for _, name := range []string{"CreateAPIKey", "UpdateAPIKey"} {
 		schemas[name].Properties["scopes"].Items.Extensions = map[string]any{"enum": credentials.Scopes()}
 	}
-	var examples map[string]json.RawMessage // as they are sent: decoded, they would take memory
-	if err := json.Unmarshal(examplesJSON, &examples); err != nil {
-		panic("examples.json: " + err.Error()) // it is part of the program
-	}
+	bodies, answers := examples("examples.json", examplesJSON), examples("answers.json", answersJSON)
 	for path, item := range document.Paths {
 		for _, operation := range []*huma.Operation{item.Get, item.Post, item.Put, item.Delete} {
-			if operation != nil && operation.RequestBody != nil {
+			if operation == nil {
+				continue
+			}
+			name := operation.Method + " " + path
+			if operation.RequestBody != nil {
 				// Bodies are read as bytes for the audit trail, but they are JSON.
 				delete(operation.RequestBody.Content, "application/octet-stream")
-				if example := examples[operation.Method+" "+path]; example != nil {
+				if example := bodies[name]; example != nil {
 					operation.RequestBody.Content["application/json"].Example = example
 				}
+			}
+			if example := answers[name]; example != nil {
+				operation.Responses["200"].Content["application/json"].Example = example
 			}
 		}
 	}
 	describePrompts(document)
 	document.Paths["/v1/logs"].Post.Responses["200"].Content = map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}
+}
+
+// examples are as they are sent: decoded, they would take memory.
+func examples(file string, text []byte) (all map[string]json.RawMessage) {
+	if err := json.Unmarshal(text, &all); err != nil {
+		panic(file + ": " + err.Error()) // it is part of the program
+	}
+	return all
 }
 
 // describePrompts adds the calls of saved prompts, which the data plane answers.
