@@ -50,6 +50,7 @@ func writePrompt(x *session, p *prompts.Prompt, f *form) error {
 		if err != nil {
 			return err
 		}
+		f.drop(fmt.Sprintf("versions.%d.size", i)) // which the content says
 		c := &form{text: text}
 		for _, name := range contentFields {
 			if v := c.get(name); v.Exists() {
