@@ -5,10 +5,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -23,6 +25,10 @@ const (
 	maxAllImages   = 32 << 20 // bytes, of all images of a call together
 	imagesAtOnce   = 4
 	imageRedirects = 3
+
+	// maxImageDepth is how deep the parts with images are in messages or an input, at most: one in what a tool
+	// returned is 6 deep. Each level reads what is below it once more.
+	maxImageDepth = 8
 )
 
 var inlineImages = guardrails.Kind{
@@ -94,33 +100,31 @@ func (c *imagesInlined) Judge(ctx context.Context, s *guardrails.Subject) (guard
 
 // fetchAll fetches the images of places, by their URLs. release frees their memory.
 func (c *imagesInlined) fetchAll(ctx context.Context, services guardrails.Services, places []imagePlace) (images map[string]image, release func(), err error) {
-	images = make(map[string]image)
+	uses := make(map[string]int)
 	for _, p := range places {
-		images[p.url] = image{}
+		uses[p.url]++
 	}
-	urls := make([]string, 0, len(images))
-	for u := range images {
-		urls = append(urls, u)
-	}
+	urls := slices.Collect(maps.Keys(uses))
 	got := make([]image, len(urls))
+	var all atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(imagesAtOnce)
 	for i, u := range urls {
 		group.Go(func() (err error) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			got[i], err = c.fetch(ctx, services, u)
+			if err == nil && all.Add(int64(uses[u]*len(got[i].data))) > maxAllImages { // no more are fetched then
+				err = guardrails.Unreadable(fmt.Sprintf("its images have more than %d MiB together", maxAllImages>>20))
+			}
 			return err
 		})
 	}
 	err = group.Wait()
-	all := 0
+	images = make(map[string]image, len(urls))
 	for i, u := range urls {
 		images[u] = got[i]
-	}
-	for _, p := range places {
-		all += len(images[p.url].data)
-	}
-	if err == nil && all > maxAllImages {
-		err = guardrails.Unreadable(fmt.Sprintf("its images have more than %d MiB together", maxAllImages>>20))
 	}
 	return images, func() {
 		for i := range got {
@@ -206,10 +210,13 @@ func (p *imagePlace) append(b []byte, i image) []byte {
 // imagesOf returns where a body has URLs of images, in its order: in parts of the messages or the input
 // of the dialects that callers speak.
 func imagesOf(body []byte) (places []imagePlace) {
-	var visit func(v gjson.Result, offset int)
-	visit = func(v gjson.Result, offset int) {
+	var visit func(v gjson.Result, depth int)
+	visit = func(v gjson.Result, depth int) {
+		if depth > maxImageDepth {
+			return
+		}
 		if v.IsObject() {
-			p, ok := imageOf(v, offset)
+			p, ok := imageOf(v)
 			if ok {
 				places = append(places, p)
 			}
@@ -220,7 +227,7 @@ func imagesOf(body []byte) (places []imagePlace) {
 		if v.IsObject() || v.IsArray() {
 			v.ForEach(func(_, child gjson.Result) bool {
 				if child.Type == gjson.JSON {
-					visit(child, child.Index)
+					visit(child, depth+1)
 				}
 				return true
 			})
@@ -228,15 +235,15 @@ func imagesOf(body []byte) (places []imagePlace) {
 	}
 	for _, name := range [...]string{"messages", "input"} {
 		if v := gjson.GetBytes(body, name); v.IsArray() {
-			visit(v, v.Index)
+			visit(v, 1)
 		}
 	}
 	slices.SortFunc(places, func(a, b imagePlace) int { return a.start - b.start })
 	return places
 }
 
-// imageOf is the place of the URL of a part at an offset; not ok: the part has none.
-func imageOf(part gjson.Result, offset int) (p imagePlace, ok bool) {
+// imageOf is the place of the URL of a part; not ok: the part has none.
+func imageOf(part gjson.Result) (p imagePlace, ok bool) {
 	var value gjson.Result
 	switch part.Get("type").Str {
 	case "image_url": // of a chat
@@ -256,5 +263,5 @@ func imageOf(part gjson.Result, offset int) (p imagePlace, ok bool) {
 	p.start = value.Index
 	p.end = p.start + len(value.Raw)
 	scheme, _, _ := strings.Cut(p.url, "://")
-	return p, value.Index > offset && (strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "http"))
+	return p, value.Index > part.Index && (strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "http"))
 }

@@ -123,6 +123,24 @@ func TestImagesAreInlined(t *testing.T) {
 	if len(h.asks) != 1 {
 		t.Errorf("the same image was fetched %d times", len(h.asks))
 	}
+	// Once they are too large together, no more are fetched.
+	h = host()
+	parts := make([]string, maxImages)
+	for i := range parts {
+		at := "https://img.example.com/" + strconv.Itoa(i)
+		h.images[at] = append(bytes.Clone(png), make([]byte, 12<<20)...)
+		parts[i] = `{"type":"input_image","image_url":"` + at + `"}`
+	}
+	of = subject(&h.standIn, false)
+	of.Services, of.Request = h, []byte(`{"input":[{"content":[`+strings.Join(parts, ",")+`]}]}`)
+	if _, err := made(t, "default.inlineImageUrls", `{}`, "").Judge(t.Context(), of); !errors.Is(err, guardrails.ErrUnreadable) || h.held != 0 || len(h.asks) > 3+imagesAtOnce {
+		t.Errorf("many images: %v, %d fetched, %d held", err, len(h.asks), h.held)
+	}
+	// What is nested deeper than parts are is not looked at, so that a body is read a few times at most.
+	deep := strings.Repeat(`{"a":`, maxImageDepth) + `{"type":"input_image","image_url":"` + at + `"}` + strings.Repeat(`}`, maxImageDepth)
+	if places := imagesOf([]byte(`{"input":[` + deep + `]}`)); len(places) != 0 {
+		t.Errorf("%d places of what is too deep", len(places))
+	}
 }
 
 // Whatever a body is, what is replaced in it is the URL of an image, and the rest stays.
