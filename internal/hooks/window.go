@@ -188,13 +188,16 @@ type windowStage struct {
 	use    *windowUse
 	at     int
 	before string // the last character that was let go, as it was
-	held   []byte
+	held   []byte // the end of room
+	room   []byte
 }
 
 // push takes a part of the text, and judges the segments that are complete, one after the other.
 func (s *windowStage) push(text string) {
 	s.use.read = s.use.read || text != ""
-	s.held = append(s.held, text...)
+	// What is held is moved once for each piece, and not for each segment of it: a piece may be large.
+	s.room = append(append(s.room[:0], s.held...), text...)
+	s.held = s.room
 	for s.window.Denied == nil {
 		end := boundary(s.held, s.use.hook.Stream.Window+s.use.hook.Stream.Hold)
 		if end < 0 {
@@ -263,7 +266,7 @@ func (s *windowStage) judge(cut, end int, last bool) {
 		_, size := utf8.DecodeLastRune(s.held[:cut])
 		s.before = string(s.held[cut-size : cut])
 	}
-	s.held = append(s.held[:0], s.held[cut:]...)
+	s.held = s.held[cut:]
 	s.track.pass(s.at+1, string(out))
 }
 

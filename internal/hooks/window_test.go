@@ -136,6 +136,27 @@ func TestChecksOfWindowsThatCannotJudge(t *testing.T) {
 	}
 }
 
+// A piece of eight times the size takes some eight times as long, and not sixty-four times.
+func TestALargePieceTakesLinearTime(t *testing.T) {
+	list := parse(t, OutputGuardrails, `[{"contains":{"words":["bad"],"operator":"none"},"deny":true,"window_bytes":16,"overlap_bytes":16}]`)
+	clock := time.Now()
+	took := func(size int) (best time.Duration) {
+		piece := strings.Repeat("x", size)
+		for i := range 3 {
+			w := NewWindows("chatComplete", list, func() time.Time { return clock })
+			begun := time.Now()
+			w.Push(Track{Kind: "content"}, piece)
+			if passed := time.Since(begun); i == 0 || passed < best {
+				best = passed
+			}
+		}
+		return best
+	}
+	if small, large := took(256<<10), took(2<<20); large > 24*small {
+		t.Errorf("256 KiB took %v, and 2 MiB %v", small, large)
+	}
+}
+
 func FuzzPieces(f *testing.F) {
 	for _, seed := range []string{
 		`{"choices":[{"index":0,"delta":{"content":"a","reasoning_details":[{"text":"b"}],"tool_calls":[{"index":1,"function":{"arguments":"x"}}]},"finish_reason":"stop"}]}`,

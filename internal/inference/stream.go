@@ -118,7 +118,9 @@ var errStreamClosed = errors.New("read of a closed stream")
 
 // fill reads from the provider once, and marks the whole lines.
 func (s *stream) fill() {
-	s.buf = s.buf[:copy(s.buf, s.buf[s.passed:])]
+	if s.passed > 0 { // a copy onto itself takes no time, but for the race detector
+		s.buf = s.buf[:copy(s.buf, s.buf[s.passed:])]
+	}
 	s.passed, s.end = 0, 0
 	if size := larger(len(s.buf), cap(s.buf), s.full); size > cap(s.buf) {
 		if err := s.to.x.Memory.Reserve(size - max(cap(s.buf), smallSize)); err != nil {
