@@ -15,9 +15,10 @@ func (m *Memory) Free(n int) { m.lease.Shrink(n) }
 // Share makes a lease of the memory for what goes on when the call has ended.
 func (m *Memory) Share(l *inflight.Lease) { l.Join(&m.lease) }
 
-// NewBuffer returns a buffer that holds b, with one reference.
+// NewBuffer returns a buffer that holds b, with one reference. It is not pooled.
 func (m *Memory) NewBuffer(b []byte) (*Buffer, error) {
 	buffer := &Buffer{b: b}
+	buffer.forgotten.Store(true)
 	buffer.refs.Store(1)
 	buffer.lease.Join(&m.lease)
 	return buffer.charged()

@@ -224,6 +224,9 @@ func (q *request) set(r *providers.Request) (err error) {
 		return nil
 	}
 	if q.body != nil {
+		if sameArray(r.Body, q.body.Bytes()) {
+			r.Body = bytes.Clone(r.Body)
+		}
 		q.body.Release()
 	}
 	q.rewritten = true
@@ -359,6 +362,11 @@ func (q *request) close() {
 	}
 }
 
+// sameArray reports whether two slices are parts of one array.
+func sameArray(a, b []byte) bool {
+	return cap(a) > 0 && cap(b) > 0 && &a[:cap(a)][cap(a)-1] == &b[:cap(b)][cap(b)-1]
+}
+
 // errCommitted means that a body was released because the answer has arrived.
 var errCommitted = errors.New("the request has its answer already")
 
@@ -366,15 +374,19 @@ var errCommitted = errors.New("the request has its answer already")
 const oneWrite = 4 << 10
 
 // reader returns a reader of the body. For a small body it has a type that net/http knows
-// not to block, so that the header is not sent by itself, and it reads a copy, since net/http
-// may read on after the body went back to its pool. again: net/http sends the request again.
+// not to block, so that the header is not sent by itself, and it reads a copy of what is not the
+// dialect's, since net/http may read on after the body went back to its pool. again: net/http sends the
+// request again.
 func (q *request) reader(again bool) io.ReadCloser {
 	small := &q.small
 	if again {
 		small = new(bytes.Reader)
 	}
 	if body := q.body.Bytes(); len(body) <= oneWrite {
-		small.Reset(bytes.Clone(body))
+		if !q.rewritten {
+			body = bytes.Clone(body)
+		}
+		small.Reset(body)
 		return io.NopCloser(small)
 	}
 	return q.body.Reader()

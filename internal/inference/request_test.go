@@ -12,7 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/providers"
 )
 
 // A countingConn counts what is written to it.
@@ -69,6 +71,24 @@ func TestASmallRequestIsOneWrite(t *testing.T) {
 				t.Errorf("%d writes, want %d", n, c.want)
 			}
 		})
+	}
+}
+
+// A dialect that returns a part of the body that it was given does not have a pooled body sent.
+func TestABodyOfADialectIsItsOwn(t *testing.T) {
+	t.Parallel()
+	q := requestOf(t, "the body of the call")
+	given := q.body.Bytes()
+	q.target = &exchange.Attempt{Route: new(credentials.Route)}
+	if err := q.set(&providers.Request{Body: given[4:8]}); err != nil {
+		t.Fatal(err)
+	}
+	copy(given, "xxxxxxxxxxxxxxxxxxxx")
+	if got, err := io.ReadAll(q.reader(false)); string(got) != "body" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if made := []byte("made"); sameArray(made, given) || !sameArray(given[:1], given[3:]) || sameArray(nil, nil) {
+		t.Error("arrays are not told apart")
 	}
 }
 

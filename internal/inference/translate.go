@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -239,6 +240,7 @@ type translated struct {
 	to     *watcher
 	in     []byte
 	full   bool // the last Read filled in
+	pooled *pair // of a stream that comes fast
 	out    []byte
 	held   int // memory reserved for out and for stream
 	read   int // so far, of out
@@ -265,8 +267,12 @@ func (t *translated) fill() error {
 	switch {
 	case t.in == nil:
 		t.in = make([]byte, smallSize)
-	case t.full && len(t.in) < startSize:
-		t.in = make([]byte, startSize)
+	case t.full && t.pooled == nil:
+		t.pooled = pairs.Get().(*pair)
+		t.in = t.pooled.in[:]
+		if cap(t.pooled.out) > cap(t.out) {
+			t.out = t.pooled.out
+		}
 	}
 	t.out, t.read = t.out[:0], 0
 	n, err := t.src.Read(t.in)
@@ -301,6 +307,17 @@ func (t *translated) fill() error {
 	return nil
 }
 
+// A pair is the buffers of a translation: of what is read, and of what it becomes, of at most
+// maxPooledOut bytes.
+type pair struct {
+	in  [startSize]byte
+	out []byte
+}
+
+const maxPooledOut = 64 << 10
+
+var pairs = sync.Pool{New: func() any { return &pair{out: make([]byte, 0, 2*startSize)} }}
+
 // malformed is the error of a stream that cannot be translated. An error of the gateway's own is
 // kept.
 func malformed(err error) error {
@@ -318,6 +335,17 @@ func (t *translated) Close() error {
 		if u, told := s.Used(); told { // of a stream that was cut off
 			t.to.attempt.Usage = exchange.Usage{Known: true, Usage: tokensOf(&u)}
 		}
+	}
+	if t.pooled != nil {
+		if cap(t.out) <= maxPooledOut {
+			t.pooled.out = t.out[:0]
+		}
+		pairs.Put(t.pooled)
+		t.pooled = nil
+	}
+	t.in, t.out, t.read = nil, nil, 0
+	if t.err == nil {
+		t.err = errStreamClosed
 	}
 	return t.src.Close()
 }

@@ -115,32 +115,36 @@ func (f *SSE) Push(src []byte, yield func(name string, data []byte) error) error
 			src = src[1:]
 		}
 	}
-	f.buf = append(f.buf, src...)
+	b := src // of which only an incomplete line is copied
+	if len(f.buf) > 0 {
+		f.buf = append(f.buf, src...)
+		b = f.buf
+	}
 	at, lf := 0, -1 // start of the line, and the next LF, which a CR may precede
 	for {
 		from := at + f.seen
 		if lf < from {
-			if lf = bytes.IndexByte(f.buf[from:], '\n'); lf < 0 {
-				lf = len(f.buf)
+			if lf = bytes.IndexByte(b[from:], '\n'); lf < 0 {
+				lf = len(b)
 			} else {
 				lf += from
 			}
 		}
 		end := lf
-		if cr := bytes.IndexByte(f.buf[from:lf], '\r'); cr >= 0 {
+		if cr := bytes.IndexByte(b[from:lf], '\r'); cr >= 0 {
 			end = from + cr
 		}
-		if end == len(f.buf) {
-			f.seen = len(f.buf) - at
+		if end == len(b) {
+			f.seen = len(b) - at
 			break
 		}
-		line := f.buf[at:end]
+		line := b[at:end]
 		next := end + 1
-		if f.buf[end] == '\r' {
+		if b[end] == '\r' {
 			switch {
-			case next == len(f.buf):
+			case next == len(b):
 				f.cr = true
-			case f.buf[next] == '\n':
+			case b[next] == '\n':
 				next++
 			}
 		}
@@ -149,8 +153,11 @@ func (f *SSE) Push(src []byte, yield func(name string, data []byte) error) error
 			return err
 		}
 	}
-	if at > 0 { // a copy onto itself takes no time, but for the race detector
-		f.buf = f.buf[:copy(f.buf, f.buf[at:])]
+	switch {
+	case len(f.buf) == 0:
+		f.buf = append(f.buf, b[at:]...)
+	case at > 0: // a copy onto itself takes no time, but for the race detector
+		f.buf = f.buf[:copy(f.buf, b[at:])]
 	}
 	if len(f.buf)+len(f.data) > maxMessage {
 		return fmt.Errorf("a message of more than %d bytes", maxMessage)
