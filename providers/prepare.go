@@ -125,17 +125,18 @@ func (p *Provider) request(c *Call) (*Request, error) {
 		}
 	}
 	if p.has(c.Endpoint) && (p.Encoder == nil || c.Endpoint != ChatComplete) {
-		body := p.stripForeign(c)
+		r := p.pass(c)
 		if p.oldStreams(c) {
+			body := r.Body
 			if body == nil {
 				body = c.Body
 			}
 			var err error
-			if body, err = sjson.DeleteBytes(bytes.Clone(body), "stream_options"); err != nil {
+			if r.Body, err = sjson.DeleteBytes(bytes.Clone(body), "stream_options"); err != nil {
 				return nil, err
 			}
 		}
-		return &Request{Body: body}, nil
+		return r, nil
 	}
 	if from, ok := clientDialects[c.Endpoint]; ok && c.Body != nil {
 		return p.converse(c, from)
@@ -166,11 +167,7 @@ func (p *Provider) converse(c *Call, from clientDialect) (*Request, error) {
 	if c.Endpoint == Messages {
 		c.Query = withoutBeta(c.Query)
 	}
-	limits := &CompatibleLimits
-	if p.Limits != nil {
-		limits = p.Limits
-	}
-	forms, names := asked.Forms(), asked.Arrange(*limits)
+	forms, names := asked.Forms(), asked.Arrange(p.limits())
 	d := p.dialect()
 	left, err := asked.OwnTools(func(tool chat.Raw) chat.Raw {
 		if d.Tool == nil {

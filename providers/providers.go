@@ -323,5 +323,5 @@ func KeyHeader(name string) func(c *Call, h http.Header) error {
 // Limits of OpenAI's API, of which compatible providers have more.
 var (
 	OpenAILimits     = chat.Limits{ToolName: 64, User: 64}
-	CompatibleLimits = chat.Limits{ToolName: 64, User: 64, SystemFirst: true}
+	CompatibleLimits = chat.Limits{ToolName: 64, User: 64, SystemFirst: true, NoAllowedTools: true}
 )

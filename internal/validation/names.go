@@ -20,6 +20,9 @@ const otherModels names = 1 << 4
 // anthropics is the bit of members of Anthropic's API that OpenAI's does not have.
 const anthropics names = 1 << 5
 
+// limited is the bit of members to which providers have limits, of what is passed on to them.
+const limited names = 1 << 6
+
 // namesModels are those members, in lower case.
 var namesModels = [...]string{
 	"engine", "preset", "fallback", "fallbacks", "draft_model", "deployment_id", "fallback_model", "fallback_models", "model_fallbacks",
@@ -48,7 +51,7 @@ func NamesModels[T string | []byte](member T) bool {
 	return false
 }
 
-// rare returns the bit of a member that is looked for in bodies that rarely have it, or 0.
+// rare returns the bit of a member that is looked for in bodies that often do not have it, or 0.
 func rare[T string | []byte](name T) names {
 	switch string(name) {
 	case "store":
@@ -62,6 +65,9 @@ func rare[T string | []byte](name T) names {
 	case "output_config", "mcp_servers", "context_management", "cache_control", "inference_geo",
 		"defer_loading", "allowed_callers", "input_examples", "eager_input_streaming":
 		return anthropics
+	case "tools", "functions", "tool_choice", "function_call", "tool_calls", "parallel_tool_calls", "arguments",
+		"user", "image_url", "file", "file_data", "encrypted_content":
+		return limited
 	}
 	if NamesModels(name) {
 		return otherModels

@@ -3,6 +3,9 @@ package validation
 import (
 	"encoding/json"
 	"testing"
+
+	dialect "github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/responses"
 )
 
 // namesOf returns the rare members of a JSON body, found by decoding it.
@@ -30,9 +33,22 @@ func namesOf(t *testing.T, body []byte) (all names) {
 	return all
 }
 
+// What limits are about is noted, so that most bodies need not be looked at again.
+func TestMembersWithLimitsAreNoted(t *testing.T) {
+	for _, names := range [][]string{dialect.PassMembers, responses.PassMembers} {
+		for _, name := range names {
+			for body, want := range map[string]bool{`{"model":"m","messages":[{"role":"user","content":"` + name + `"}]}`: false, `{"model":"m","messages":[{"role":"user","content":[{"` + name + `":null}]}]}`: true} {
+				if r, err := Check(Chat, []byte(body)); err != nil || r.MayHave(name) != want {
+					t.Errorf("%s: may have %s: %v, %v", body, name, !want, err)
+				}
+			}
+		}
+	}
+}
+
 func TestRareMembersAreNotedAtAnyDepth(t *testing.T) {
 	for name, body := range map[string]string{
-		"":                  chat(`,"x":"store","tools":[{"content_block":"content_blocks"}],"logit_bias":{"a":1},"metadata":{"b":[{}]}`),
+		"":                  chat(`,"x":"store","y":[{"content_block":"content_blocks"}],"logit_bias":{"a":1},"metadata":{"b":[{}]}`),
 		"store":             chat(`,"store":true`),
 		"content_blocks":    `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content\u005fblocks":[]}]}`,
 		"reasoning_content": chat(`,"logit_bias":{"reasoning_content":1}`),

@@ -12,7 +12,7 @@ import (
 func init() {
 	providers.Register(providers.Provider{
 		Name:    "anthropic",
-		Limits:  &chat.Limits{ToolName: 128, User: 256, NoEmail: true, NeedsUser: true},
+		Limits:  &messages.Limits,
 		BaseURL: "https://api.anthropic.com/v1",
 		Auth:    auth,
 		Headers: map[string]string{"anthropic_beta": "Anthropic-Beta"},
@@ -52,11 +52,11 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	return &providers.Request{URL: providers.URL(c.Base, "/messages", c.Query), Body: body}, err
 }
 
-// passMessages sends a Messages request on unchanged, except for the parts of the
-// conversation that other providers' answers had sealed.
+// passMessages sends a Messages request on as it is, except for what the API would refuse.
 func passMessages(c *providers.Call) (*providers.Request, error) {
-	if body := messages.StripForeign(c.Body); len(body) != len(c.Body) {
-		return &providers.Request{Body: body}, nil
+	body, names := messages.Pass(c.Body)
+	if len(body) == len(c.Body) && &body[0] == &c.Body[0] {
+		return nil, nil
 	}
-	return nil, nil
+	return &providers.Request{Body: body, Answer: providers.WithNames(nil, names)}, nil
 }

@@ -19,7 +19,8 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	w.Open('{')
 	w.Key("input").Open('{')
 	if isAnthropic(foundation(c)) {
-		body, _, err := invokeBody(c, true)
+		asked, _ := messages.Pass(c.Body)
+		body, _, err := invokeBody(c, asked, true)
 		if err != nil {
 			return nil, err
 		}

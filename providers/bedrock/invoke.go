@@ -21,7 +21,8 @@ func invoke(c *providers.Call) (*providers.Request, error) {
 	if !isAnthropic(foundation(c)) {
 		return nil, nil
 	}
-	body, stream, err := invokeBody(c, false)
+	asked, names := messages.Pass(c.Body)
+	body, stream, err := invokeBody(c, asked, false)
 	if err != nil {
 		return nil, err
 	}
@@ -33,11 +34,11 @@ func invoke(c *providers.Call) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.Answer = &providers.Answer{
+	r.Answer = providers.WithNames(&providers.Answer{
 		Body:    message,
 		Stream:  new(events),
 		Failure: readFailure,
-	}
+	}, names)
 	return r, nil
 }
 
@@ -56,12 +57,11 @@ func message(dst, body []byte, _ http.Header) ([]byte, error) {
 // invokeBody returns the body of a Messages request without the model and stream, which are
 // in the URL, and with the version and the betas, which would otherwise be headers. A
 // request that only counts tokens has no max_tokens, which Bedrock requires.
-func invokeBody(c *providers.Call, counts bool) (body []byte, stream bool, err error) {
-	b := jsonscan.Builder(make([]byte, 0, len(c.Body)+96))
+func invokeBody(c *providers.Call, asked []byte, counts bool) (body []byte, stream bool, err error) {
+	b := jsonscan.Builder(make([]byte, 0, len(asked)+96))
 	b.Open('{')
 	var beta, thinking chat.Raw
 	versioned, bounded := false, false
-	asked := messages.StripForeign(c.Body)
 	err = jsonscan.Members(asked, func(m jsonscan.Member) error {
 		v := chat.Raw(asked[m.Start:m.End])
 		switch string(m.Key.Bytes()) {

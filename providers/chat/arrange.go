@@ -1,11 +1,11 @@
 package chat
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
@@ -27,6 +27,9 @@ type Limits struct {
 	// SystemFirst is set if only the first message may be a system message, as in the chat
 	// templates of most open models. Later ones are added to it.
 	SystemFirst bool
+	// NoAllowedTools is set if the provider does not know a tool_choice of type allowed_tools. Only
+	// those tools are sent then, as they are in every translated request.
+	NoAllowedTools bool
 	// NoUserAfterResult is set if the model must speak between tool results and the user.
 	NoUserAfterResult bool
 }
@@ -39,7 +42,7 @@ func (r *Request) Arrange(l Limits) map[string]Literal {
 	if len(r.Tools) == 0 {
 		r.ToolChoice, r.Parallel = ToolChoice{}, nil
 	}
-	r.Messages = resultsFirst(r.Messages)
+	r.Messages = ResultsFirst(r.Messages)
 	if l.SystemFirst {
 		r.systemFirst()
 	}
@@ -54,16 +57,21 @@ func (r *Request) Arrange(l Limits) map[string]Literal {
 }
 
 func (r *Request) user(l Limits) {
-	if r.User == nil {
-		return
+	if r.User != nil {
+		r.User = l.UserID(r.User)
 	}
-	text := r.User.Text()
+}
+
+// UserID returns the id of an end user as the provider takes it, or nil if it takes none of
+// its kind.
+func (l Limits) UserID(id Literal) Literal {
 	switch {
-	case l.NoEmail && strings.Contains(text, "@"):
-		r.User = nil
-	case l.User > 0 && utf8.RuneCountInString(text) > l.User:
-		r.User = Quote(string([]rune(text)[:l.User]))
+	case l.NoEmail && strings.Contains(id.Text(), "@"):
+		return nil
+	case l.User > 0 && id.Len() > l.User:
+		return Quote(string([]rune(id.Text())[:l.User]))
 	}
+	return id
 }
 
 // paragraph separates system messages that become one.
@@ -156,8 +164,9 @@ func (t Tool) is(name Literal) bool {
 	return named
 }
 
-// resultsFirst moves the results of a turn's calls right behind the turn.
-func resultsFirst(all []Message) []Message {
+// ResultsFirst moves the results of a turn's calls right behind the turn. If they are there, it
+// returns the same slice.
+func ResultsFirst(all []Message) []Message {
 	var out []Message // nil: unchanged so far
 	taken := make([]bool, 0)
 	for i := range all {
@@ -205,28 +214,37 @@ func (m *Message) calls(id Literal) bool {
 	return slices.ContainsFunc(m.Calls, func(c Call) bool { return !id.Empty() && c.ID.Text() == id.Text() })
 }
 
-// rename replaces the names of tools that are too long or have other characters than
-// letters, digits, underscores and hyphens.
-func (r *Request) rename(most int) map[string]Literal {
-	if most == 0 {
+// Renames are tools whose names a provider would refuse: they are too long, or have other
+// characters than letters, digits, underscores and hyphens.
+type Renames struct {
+	Most int                // the maximum length; 0: any name will do
+	Was  map[string]Literal // the original names, by what they are replaced with; nil: none is
+}
+
+// Of returns what a name is replaced with, or nil if it stays.
+func (n *Renames) Of(name Literal) Literal {
+	if n.Most == 0 || fits(jsonscan.Inside(name), n.Most) {
 		return nil
 	}
-	var was map[string]Literal
+	text := name.Text()
+	if fits([]byte(text), n.Most) {
+		return nil
+	}
+	short := shortened(text, n.Most)
+	if n.Was == nil {
+		n.Was = make(map[string]Literal)
+	}
+	n.Was[short] = bytes.Clone(name)
+	return Quote(short)
+}
+
+// rename replaces the names of tools that the provider would refuse, and returns the original ones.
+func (r *Request) rename(most int) map[string]Literal {
+	names := Renames{Most: most}
 	replace := func(name *Literal) {
-		if fits(jsonscan.Inside(*name), most) {
-			return
+		if short := names.Of(*name); short != nil {
+			*name = short
 		}
-		whole := *name
-		text := whole.Text()
-		if fits([]byte(text), most) {
-			return
-		}
-		short := shortened(text, most)
-		if was == nil {
-			was = make(map[string]Literal)
-		}
-		was[short] = whole
-		*name = Quote(short)
 	}
 	tools := r.Tools
 	for i := range tools {
@@ -244,7 +262,7 @@ func (r *Request) rename(most int) map[string]Literal {
 			replace(&m.Name)
 		}
 	}
-	return was
+	return names.Was
 }
 
 func fits(name []byte, most int) bool {

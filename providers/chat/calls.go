@@ -131,6 +131,9 @@ func PlainID(id Literal, most int) Literal {
 	return append(out, '"')
 }
 
+// PlainName reports whether a character may be in the name of a tool at every provider.
+func PlainName(c byte) bool { return !unplain(rune(c)) }
+
 func unplain(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-'
 }

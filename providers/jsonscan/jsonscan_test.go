@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -241,6 +242,35 @@ func BenchmarkMentions(b *testing.B) {
 	for b.Loop() {
 		if Mentions(body, `content_blocks"`, `reasoning_content"`, `extra_content"`) {
 			b.Fatal("found")
+		}
+	}
+}
+
+// What was checked once is read the same without a check of its strings.
+func TestWhatWasCheckedIsReadAgain(t *testing.T) {
+	for _, body := range []string{
+		`{"a":"","b":"x\"y","c":"\\","d":["\\\"","é\u00e9"],"e":{"f":"\\\\"},"g":1}`, `"x"`, `["\\"]`, `{"a`, `{"a":"x\"`, `"`, ``,
+	} {
+		values := func(start func(*Reader, []byte)) (all []string, failed bool) {
+			r := new(Reader)
+			start(r, []byte(body))
+			var value func()
+			value = func() {
+				switch r.Kind() {
+				case Object:
+					r.Object(func(Key) { value() })
+				case Array:
+					r.Array(value)
+				default:
+					all = append(all, string(r.Raw()))
+				}
+			}
+			value()
+			return all, r.Err() != nil
+		}
+		want, broken := values((*Reader).Reset)
+		if got, failed := values((*Reader).Again); !slices.Equal(got, want) || failed != broken {
+			t.Errorf("%s: got %q, %v, want %q, %v", body, got, failed, want, broken)
 		}
 	}
 }

@@ -17,6 +17,8 @@ type Reader struct {
 	i     int
 	depth int
 	err   error
+
+	checked bool // see Again
 }
 
 // NewReader returns a reader of body, which is one value.
@@ -30,6 +32,13 @@ func NewReader(body []byte) *Reader {
 func (r *Reader) Reset(body []byte) {
 	*r = Reader{s: body}
 	r.i = r.s.space(0)
+}
+
+// Again makes the reader read body, which was read before and is JSON: characters of strings are
+// not checked once more, which takes most of the time.
+func (r *Reader) Again(body []byte) {
+	r.Reset(body)
+	r.checked = true
 }
 
 // Err returns the first error, a *SyntaxError. After the body was read, data that follows
@@ -55,6 +64,13 @@ func (r *Reader) Kind() Kind {
 func (r *Reader) Raw() []byte {
 	if r.err != nil {
 		return nil
+	}
+	if r.checked {
+		if end := r.s.closing(r.i); end > 0 {
+			raw := r.s[r.i:end:end]
+			r.i = end
+			return raw
+		}
 	}
 	end, err := r.s.Value(r.i, r.depth)
 	if err != nil {

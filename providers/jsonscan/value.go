@@ -1,6 +1,7 @@
 package jsonscan
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/bits"
@@ -170,6 +171,28 @@ func (s Scanner) String(i int) (end int, escaped bool, err error) {
 			i += 6
 		default:
 			return 0, false, s.errorAt(i, "bad escape")
+		}
+	}
+}
+
+// closing returns the end of the string that opens at i, of which only that is looked for, or 0 if
+// there is none.
+func (s Scanner) closing(i int) int {
+	if s.at(i) != '"' {
+		return 0
+	}
+	for at := i + 1; ; {
+		quote := bytes.IndexByte(s[at:], '"')
+		if quote < 0 {
+			return 0
+		}
+		at += quote
+		escapes := at
+		for s[escapes-1] == '\\' { // ends at the opening quote
+			escapes--
+		}
+		if at++; (at-1-escapes)%2 == 0 {
+			return at
 		}
 	}
 }

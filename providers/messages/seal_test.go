@@ -11,8 +11,8 @@ func TestOfABodyOnlySealsOnCallsAreTaken(t *testing.T) {
 	for body, want := range map[string]string{
 		`{ "messages": [] }`: ``,
 		`{ "messages": [{"content":[{"type":"redacted_thinking","data":"U0lH"}]}]}`:                            ``,
-		`{"a":1,"messages":[{"role":"assistant","content":[` + seal + `,{"type":"tool_use"}]},{"b": 2}]}`:      `{"a":1,"messages":[{"role":"assistant","content":[{"type":"tool_use"}]},{"b":2}]}`,
-		`{"messages":[{"content":[{"type":"text","text":"x"},` + seal + `]}, "y", null]}`:                      `{"messages":[{"content":[{"type":"text","text":"x"}]},"y",null]}`,
+		`{"a":1,"messages":[{"role":"assistant","content":[` + seal + `,{"type":"tool_use"}]},{"b": 2}]}`:      `{"a":1,"messages":[{"role":"assistant","content":[{"type":"tool_use"}]},{"b": 2}]}`,
+		`{"messages":[{"content":[{"type":"text","text":"x"},` + seal + `]}, "y", null]}`:                      `{"messages":[{"content":[{"type":"text","text":"x"}]}, "y", null]}`,
 		`{"messages":[{"content":[{"type":"text","text":"gw:call:google:U0lH"}]}]}`:                            ``,
 		`{"messages":[{"content":"gw:call:google:U0lH"}]}`:                                                     ``,
 		`{"messages":[{"content":[{"type":"tool_result","content":[` + seal + `]}]}],"system":[` + seal + `]}`: ``,
@@ -21,7 +21,8 @@ func TestOfABodyOnlySealsOnCallsAreTaken(t *testing.T) {
 		if want == "" {
 			want = body
 		}
-		if got := string(messages.StripForeign([]byte(body))); got != want {
+		got, _ := messages.Pass([]byte(body))
+		if string(got) != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -116,11 +116,11 @@ func TestWhatTheGatewayAddedIsStripped(t *testing.T) {
 		`{"model":"m","input":[` + ours + `]}`:              `{"model":"m","input":[]}`,
 		`{"input":[` + ours + "," + theirs + `],"x":"gw:"}`: `{"input":[` + theirs + `],"x":"gw:"}`,
 		`{"input":[{"type":"function_call","name":"f","extra_content":{"google":{}},"arguments":"{}"}]}`: `{"input":[{"type":"function_call","name":"f","arguments":"{}"}]}`,
-		`{"input":[{"type":"message","encrypted_content":"` + seal + `"}]}`:                              `{"input":[{"type":"message","encrypted_content":"` + seal + `"}]}`,
-		`{"extra_content":1,"input":[]}`: `{"extra_content":1,"input":[]}`,
+		`{"input":[{"type":"message","encrypted_content":"` + seal + `"}]}`:                              "",
+		`{"extra_content":1,"input":[]}`: "",
 		`{"extra_content":1,"input":[`:   "",
 	} {
-		if got := responses.StripForeign([]byte(body)); string(got) != want {
+		if got, _ := responses.Pass([]byte(body), chat.Limits{}); string(got) != want {
 			t.Errorf("%s: got %s, want %s", body, got, want)
 		}
 	}

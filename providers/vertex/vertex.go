@@ -222,8 +222,8 @@ func rawPredict(c *providers.Call, path string, stream bool) *url.URL {
 	return providers.URL(base(c.Base), path+":rawPredict", "")
 }
 
-// claude passes a Messages request on to Claude unchanged, except that the model is in the
-// path and the version in the body. The answer is passed back unchanged.
+// claude passes a Messages request on to Claude as it is, except for what the API would refuse,
+// and that the model is in the path and the version in the body.
 func claude(c *providers.Call) (*providers.Request, error) {
 	if modelOf(c.Model).publisher != anthropic {
 		return nil, nil
@@ -232,11 +232,11 @@ func claude(c *providers.Call) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := versioned(messages.StripForeign(c.Body), "")
-	if err != nil {
+	body, names := messages.Pass(c.Body)
+	if body, err = versioned(body, ""); err != nil {
 		return nil, err
 	}
-	return &providers.Request{URL: rawPredict(c, path, c.Stream), Body: body}, nil
+	return &providers.Request{URL: rawPredict(c, path, c.Stream), Body: body, Answer: providers.WithNames(nil, names)}, nil
 }
 
 // countTokens counts the tokens of a Messages request: for Claude, whose model is in the body because
@@ -257,8 +257,8 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := versioned(messages.StripForeign(c.Body), m.name)
-	if err != nil {
+	body, _ := messages.Pass(c.Body)
+	if body, err = versioned(body, m.name); err != nil {
 		return nil, err
 	}
 	return &providers.Request{URL: rawPredict(c, model{anthropic, "count-tokens"}.path(l), false), Body: body}, nil
