@@ -8,8 +8,12 @@ import (
 )
 
 // preambleWait is how long a stream that has begun without output is kept from the client:
-// until then, an error is an HTTP error. Output ends the wait, so that no token comes later.
-const preambleWait = 250 * time.Millisecond
+// until then, an error is an HTTP error, and OpenAI's clients try again by the status only.
+// Output ends the wait, so that no token comes later: only the headers and events that say
+// nothing do. It covers refusals of providers that come after they have begun, as when they are
+// overloaded. More is not waited, because clients with a timeout for the headers expect them
+// long before a model that reasons says something; those of proxies are 30 s and more.
+const preambleWait = 2 * time.Second
 
 // errReadTimeout is returned by a Read that would take longer than was allowed. Nothing is lost: a later
 // Read returns what came.

@@ -70,6 +70,7 @@ func TestAPreambleWaitsForTheNextEvent(t *testing.T) {
 		why    string        // "": it goes to the client
 	}{
 		"an error soon":                   {[]line{{0, role}, {100 * time.Millisecond, fault}}, 100 * time.Millisecond, "began with an error"},
+		"an error that takes longer":      {[]line{{0, role}, {1900 * time.Millisecond, fault}}, 1900 * time.Millisecond, "began with an error"},
 		"an error after several":          {[]line{{0, created}, {90 * time.Millisecond, created}, {90 * time.Millisecond, fault}}, 180 * time.Millisecond, "began with an error"},
 		"an error behind a ping":          {[]line{{0, role}, {50 * time.Millisecond, "event: ping\n" + event(`{"type":"ping"}`)}, {50 * time.Millisecond, fault}}, 100 * time.Millisecond, "began with an error"},
 		"an end":                          {[]line{{0, role}, {100 * time.Millisecond, ": bye\n\n"}}, 100 * time.Millisecond, "ended before any output"},
@@ -77,7 +78,7 @@ func TestAPreambleWaitsForTheNextEvent(t *testing.T) {
 		"output soon":                     {[]line{{0, role}, {100 * time.Millisecond, text}, {time.Minute, text}}, 100 * time.Millisecond, ""},
 		"output late":                     {[]line{{0, role}, {time.Minute, text}}, preambleWait, ""},
 		"an error late":                   {[]line{{0, role}, {time.Minute, fault}}, preambleWait, ""},
-		"the wait begins with the first":  {[]line{{0, created}, {200 * time.Millisecond, created}, {200 * time.Millisecond, fault}}, preambleWait, ""},
+		"the wait begins with the first":  {[]line{{0, created}, {preambleWait * 3 / 4, created}, {preambleWait / 2, fault}}, preambleWait, ""},
 		"and not with what is no event":   {[]line{{0, ": hi\n\n"}, {time.Second, role}, {200 * time.Millisecond, fault}}, 1200 * time.Millisecond, "began with an error"},
 		"half an event does not end it":   {[]line{{0, role}, {100 * time.Millisecond, fault[:20]}, {100 * time.Millisecond, fault[20:]}}, 200 * time.Millisecond, "began with an error"},
 		"more than is read at once":       {[]line{{0, role}, {10 * time.Millisecond, strings.Repeat(created, 2000)}, {10 * time.Millisecond, fault}}, 10 * time.Millisecond, ""},
