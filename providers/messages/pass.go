@@ -198,9 +198,10 @@ func moveResults(body []byte) []byte {
 	p.Members(func(key jsonscan.Key) bool {
 		if key.Is("messages") {
 			start := p.Peek()
-			var all []chat.Message
-			p.Array(func() { all = apart(all, p.Raw()) })
-			p.Replace(start, p.Peek(), together(chat.ResultsFirst(all)))
+			all := pieces{whole: make(map[*chat.Part]chat.Raw)}
+			p.Array(func() { all.add(p.Raw()) })
+			all.messages = chat.ResultsFirst(all.messages)
+			p.Replace(start, p.Peek(), all.together())
 		}
 		return true
 	})
@@ -210,9 +211,15 @@ func moveResults(body []byte) []byte {
 	return body
 }
 
-// apart appends the pieces of a message. Nothing is known of them but which calls they make or
-// answer. Those of a user are its results, and what is left of its blocks.
-func apart(all []chat.Message, raw []byte) []chat.Message {
+// pieces are messages that were taken apart. Nothing is known of a piece but which calls it makes
+// or answers. Those of a user's message are its results, and what is left of its blocks.
+type pieces struct {
+	messages []chat.Message
+	whole    map[*chat.Part]chat.Raw // messages of a user without results, by their first block
+}
+
+// add adds the pieces of a message.
+func (p *pieces) add(raw []byte) {
 	whole := chat.Message{Role: chat.System, Parts: []chat.Part{opaque(raw)}}
 	rest := chat.Message{Role: chat.User}
 	var results []chat.Message
@@ -247,13 +254,46 @@ func apart(all []chat.Message, raw []byte) []chat.Message {
 		}
 	})
 	if !user {
-		return append(all, whole)
+		p.messages = append(p.messages, whole)
+		return
 	}
-	all = append(all, results...)
+	p.messages = append(p.messages, results...)
 	if len(rest.Parts) > 0 {
-		all = append(all, rest)
+		p.messages = append(p.messages, rest)
+		if results == nil {
+			p.whole[&rest.Parts[0]] = raw
+		}
 	}
-	return all
+}
+
+// together writes the messages. What follows each other of a user is one message.
+func (p *pieces) together() []byte {
+	users := func(i int) bool {
+		return i >= 0 && i < len(p.messages) && (p.messages[i].Role == chat.User || p.messages[i].Role == chat.ToolResult)
+	}
+	t := chat.Turns{}
+	t.Open('[')
+	for i := range p.messages {
+		m := &p.messages[i]
+		whole := p.whole[&m.Parts[0]]
+		switch {
+		case !users(i):
+			t.End()
+			t.Raw(m.Parts[0].Other)
+			continue
+		case whole != nil && !users(i-1) && !users(i+1):
+			t.End()
+			t.Raw(whole)
+			continue
+		}
+		t.Turn(chat.User)
+		for k := range m.Parts {
+			t.Raw(m.Parts[k].Other)
+		}
+	}
+	t.End()
+	t.Close(']')
+	return t.Builder
 }
 
 func opaque(raw []byte) chat.Part { return chat.Part{Kind: chat.Other, Other: raw} }
@@ -272,28 +312,6 @@ func identify(block []byte) (kind, id, result chat.Literal) {
 		}
 	})
 	return kind, id, result
-}
-
-// together writes messages that were taken apart. What follows each other of a user is one
-// message.
-func together(all []chat.Message) []byte {
-	t := chat.Turns{}
-	t.Open('[')
-	for i := range all {
-		m := &all[i]
-		if m.Role == chat.Assistant || m.Role == chat.System {
-			t.End()
-			t.Raw(m.Parts[0].Other)
-			continue
-		}
-		t.Turn(chat.User)
-		for k := range m.Parts {
-			t.Raw(m.Parts[k].Other)
-		}
-	}
-	t.End()
-	t.Close(']')
-	return t.Builder
 }
 
 // systemAsUser makes a message of the user of the instructions of a body without messages.
