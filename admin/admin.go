@@ -121,6 +121,7 @@ type API struct {
 	views     map[string]any // of type view, by path
 
 	documents *documents
+	defaults  *defaultCollections
 }
 
 // New returns the API for the given services.
@@ -149,7 +150,7 @@ func New(s Services) *API {
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},
 		DefaultFormat: "application/json",
 	}
-	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now), strangers: newThrottle(s.Now), written: newQuota(s.Now), views: make(map[string]any), documents: &documents{forms: make(map[[2]string][]byte)}}
+	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now), strangers: newThrottle(s.Now), written: newQuota(s.Now), views: make(map[string]any), documents: &documents{forms: make(map[[2]string][]byte)}, defaults: &defaultCollections{directory: s.Directory}}
 	a.refusal = errorResponse(a.huma.OpenAPI())
 	a.auditLogs()
 	a.organisation()

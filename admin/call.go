@@ -62,9 +62,6 @@ type call struct {
 	stranger string       // address of the client of an open route; "": the caller is known
 	lease    inflight.Lease
 	header   http.Header // of the answer
-
-	defaults    map[string]string   // see defaultConfig
-	memberships map[string][]string // see workspacesOf
 }
 
 type callKey struct{}
@@ -351,7 +348,7 @@ func (c *call) update(change func() error) error {
 	api := c.api
 	defer func() { c.api, c.tx = api, nil }()
 	return api.DB.Update(c, func(tx *storage.Txn) error {
-		c.api, c.tx, c.defaults, c.memberships = api.in(tx), tx, nil, nil
+		c.api, c.tx = api.in(tx), tx
 		c.others = nil
 		tx.OnCommit(func() { c.api, c.recorded = api, true })
 		if err := change(); err != nil {

@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -75,7 +76,6 @@ type collectionList struct {
 func (a *API) collections() {
 	all := &resource[prompts.Collection]{
 		path: "/collections", param: "collection_id", noun: "collection", scope: "prompts",
-		rows: (*call).allCollections,
 		find: func(c *call, id string) (*prompts.Collection, error) { return found(c.collection(id, "")) },
 		name: func(p *prompts.Collection) string { return p.Slug },
 		workspace: func(p *prompts.Collection) string {
@@ -89,18 +89,17 @@ func (a *API) collections() {
 		},
 	}
 	create(a, all, (*call).createCollection)
-	list(a, all, func(_ *call, p *prompts.Collection, f *collectionList) bool {
-		return contains(f.Search, p.Name, p.Slug)
-	},
-		func(c *call, p *prompts.Collection) CollectionSummary {
-			return CollectionSummary{showCollection(p), c.collectionDetails(p)}
-		})
+	listChosen(a, all, func(c *call, workspace string, f *collectionList) (chosen choice[prompts.Collection], err error) {
+		chosen.first, chosen.rows = c.defaultCollections(workspace), c.api.Prompts.Collections(workspace)
+		chosen.search(f.Search, func(p *prompts.Collection) []string { return []string{p.Name, p.Slug} })
+		return chosen, nil
+	}, func(c *call, p *prompts.Collection) CollectionSummary {
+		return CollectionSummary{showCollection(p), c.collectionDetails(p)}
+	})
 	get(a, all, func(c *call, p *prompts.Collection) Collection {
 		out := Collection{showCollection(p), []childCollection{}}
-		for _, child := range c.api.Prompts.Collections() {
-			if child.ParentID == p.ID {
-				out.Children = append(out.Children, childCollection{child.ID, child.Name, formatTime(child.UpdatedAt), c.collectionDetails(child)})
-			}
+		for _, child := range c.api.Prompts.CollectionsIn(p.ID) {
+			out.Children = append(out.Children, childCollection{child.ID, child.Name, formatTime(child.UpdatedAt), c.collectionDetails(child)})
 		}
 		return out
 	})
@@ -116,14 +115,48 @@ func (a *API) collections() {
 	})
 }
 
-// allCollections returns the collections of all workspaces, beginning with the default
-// ones.
-func (c *call) allCollections() []*prompts.Collection {
-	var all []*prompts.Collection
-	for _, w := range c.api.Directory.Workspaces() {
-		all = append(all, prompts.DefaultCollection(w.ID, w.CreatedAt))
+// defaultCollections returns the collection that a workspace has from the start; of "", those of all workspaces.
+func (c *call) defaultCollections(workspace string) []*prompts.Collection {
+	if workspace == "" {
+		return c.api.defaults.all()
 	}
-	return append(all, c.api.Prompts.Collections()...)
+	w, ok := c.api.Directory.Workspace(workspace)
+	if !ok {
+		return nil
+	}
+	return []*prompts.Collection{prompts.DefaultCollection(w.ID, w.CreatedAt)}
+}
+
+// defaultCollections are the collections that workspaces have from the start, which are not stored. Those of all workspaces are
+// kept until one changes: their ids are digests.
+type defaultCollections struct {
+	directory *directory.Directory // in memory: that a workspace has one depends on nothing
+
+	mu         sync.Mutex
+	workspaces []*directory.Workspace
+	of         []*prompts.Collection
+}
+
+// all returns them in the order of the workspaces. The slice is shared and must not be modified.
+func (d *defaultCollections) all() []*prompts.Collection {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	workspaces := d.directory.Workspaces()
+	if slices.Equal(workspaces, d.workspaces) {
+		return d.of
+	}
+	known := make(map[*directory.Workspace]*prompts.Collection, len(d.of))
+	for i, w := range d.workspaces {
+		known[w] = d.of[i]
+	}
+	of := make([]*prompts.Collection, len(workspaces))
+	for i, w := range workspaces {
+		if of[i] = known[w]; of[i] == nil {
+			of[i] = prompts.DefaultCollection(w.ID, w.CreatedAt)
+		}
+	}
+	d.workspaces, d.of = workspaces, of
+	return of
 }
 
 // collection returns a collection by its id or slug, limited to a workspace unless that
@@ -131,12 +164,8 @@ func (c *call) allCollections() []*prompts.Collection {
 func (c *call) collection(idOrSlug, workspace string) (*prompts.Collection, bool) {
 	p, ok := c.api.Prompts.Collection(idOrSlug)
 	if !ok {
-		all := c.api.Directory.Workspaces()
-		if w, known := c.api.Directory.Workspace(workspace); known {
-			all = []*directory.Workspace{w}
-		}
-		for _, w := range all {
-			if d := prompts.DefaultCollection(w.ID, w.CreatedAt); d.ID == idOrSlug || d.Slug == idOrSlug {
+		for _, d := range c.defaultCollections(workspace) {
+			if d.ID == idOrSlug || d.Slug == idOrSlug {
 				p, ok = d, true
 			}
 		}
@@ -153,11 +182,9 @@ func showCollection(p *prompts.Collection) CollectionFields {
 
 func (c *call) collectionDetails(p *prompts.Collection) (d CollectionDetails) {
 	var children, inside time.Time // of their last updates
-	for _, child := range c.api.Prompts.Collections() {
-		if child.ParentID == p.ID {
-			d.Children++
-			children = later(children, child.UpdatedAt)
-		}
+	for _, child := range c.api.Prompts.CollectionsIn(p.ID) {
+		d.Children++
+		children = later(children, child.UpdatedAt)
 	}
 	for _, prompt := range c.api.Prompts.InCollection(p.ID) {
 		d.Prompts++

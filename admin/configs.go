@@ -148,7 +148,7 @@ func (a *API) configs() {
 	create(a, configs, (*call).createConfig)
 	list[routing.Saved, WorkspaceFilter](a, configs, nil, showConfig)
 	read(a, configs, "", "Get a config", func(c *call, s *routing.Saved) (*Config, error) { return c.showVersion(s, s.Current()) })
-	versions(a, configs, func(s *routing.Saved) []routing.Version { return s.Versions }, (*call).showVersion)
+	versions(a, configs, func(s *routing.Saved) []routing.Version { return s.Versions }, each((*call).showVersion))
 	version(a, configs, (*routing.Saved).Version, (*call).showVersion)
 	act(a, configs, http.MethodPut, "", "update", "Update a config; a new text is a new version", (*call).updateConfig)
 	remove(a, configs, "Delete", func(c *call, s *routing.Saved) error {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
@@ -117,9 +118,9 @@ func (a *API) guardrails() {
 		},
 	}
 	create(a, all, (*call).createGuardrail)
-	list(a, all, (*call).listsGuardrail, showGuardrail)
+	listChosen(a, all, (*call).chooseGuardrails, showGuardrail)
 	read(a, all, "", "Get a guardrail", func(c *call, g *hooks.Guardrail) (*Guardrail, error) { return c.showGuardrailVersion(g, g.Current()) })
-	versions(a, all, func(g *hooks.Guardrail) []hooks.Version { return g.Versions }, (*call).showGuardrailVersion)
+	versions(a, all, func(g *hooks.Guardrail) []hooks.Version { return g.Versions }, each((*call).showGuardrailVersion))
 	version(a, all, (*hooks.Guardrail).Version, (*call).showGuardrailVersion)
 	act(a, all, http.MethodPut, "", "update", "Update a guardrail; other checks or actions are a new version", (*call).updateGuardrail)
 	remove(a, all, "Delete", func(c *call, g *hooks.Guardrail) error {
@@ -143,16 +144,43 @@ func (a *API) guardrails() {
 	})
 }
 
-// listsGuardrail implements the filter of the list.
-func (c *call) listsGuardrail(g *hooks.Guardrail, f *guardrailList) bool {
-	among := func(list string) bool {
-		return list == "" || slices.ContainsFunc(strings.Split(list, ","), func(id string) bool {
-			id = strings.TrimSpace(id)
-			return id == g.ID || id == g.Slug
-		})
+// chooseGuardrails implements the filters of the list. Only a search looks at every guardrail.
+func (c *call) chooseGuardrails(workspace string, f *guardrailList) (chosen choice[hooks.Guardrail], err error) {
+	if f.Target != "" && !slices.Contains(strings.Split(f.Target, ","), "llm") {
+		return chosen, nil // all judge that
 	}
-	judges := f.Target == "" || slices.Contains(strings.Split(f.Target, ","), "llm")
-	return judges && among(f.IDs) && among(f.ID) && contains(f.Search, g.Name, g.Slug) && c.caller.May(guardrailScope(g.WorkspaceID, "list"))
+	own, organisation := c.caller.May(guardrailScope("w", "list")), c.caller.May(guardrailScope("", "list"))
+	switch {
+	case f.IDs != "" || f.ID != "":
+		chosen.rows, chosen.foreign = c.guardrailsNamed(cmp.Or(f.IDs, f.ID)), true
+		if f.IDs != "" && f.ID != "" {
+			chosen.only(func(g *hooks.Guardrail) bool { return f.ID == g.ID || f.ID == g.Slug })
+		}
+		chosen.only(func(g *hooks.Guardrail) bool {
+			return g.WorkspaceID == "" && organisation || g.WorkspaceID != "" && own
+		})
+	case workspace != "" && own:
+		chosen.rows = c.api.Guardrails.OfWorkspace(workspace)
+	case workspace == "" && own && organisation:
+		chosen.rows = c.api.Guardrails.All()
+	case workspace == "" && own:
+		chosen.rows = c.api.Guardrails.OfWorkspaces()
+	case workspace == "" && organisation:
+		chosen.rows = c.api.Guardrails.OfWorkspace("")
+	}
+	chosen.search(f.Search, func(g *hooks.Guardrail) []string { return []string{g.Name, g.Slug} })
+	return chosen, nil
+}
+
+// guardrailsNamed returns the guardrails that a list of ids and slugs names, in the order of their creation.
+func (c *call) guardrailsNamed(list string) []*hooks.Guardrail {
+	var named []*hooks.Guardrail
+	for id := range strings.SplitSeq(list, ",") {
+		if g, ok := c.api.Guardrails.Get(strings.TrimSpace(id)); ok {
+			named = append(named, g)
+		}
+	}
+	return inOrder(func(g *hooks.Guardrail) string { return g.ID }, named)
 }
 
 func showGuardrail(_ *call, g *hooks.Guardrail) GuardrailSummary {

@@ -160,13 +160,19 @@ func (a *API) integrations() {
 			}
 			return c.integration(of, slugOrID)
 		},
-		name: func(i *credentials.Integration) string { return i.Slug },
+		name:      func(i *credentials.Integration) string { return i.Slug },
+		workspace: func(i *credentials.Integration) string { return i.WorkspaceID },
+		// Workspaces see those of the organisation that they may use.
+		shared: func(c *call, workspace string, i *credentials.Integration, _ string) bool {
+			of := cmp.Or(workspace, c.caller.WorkspaceID)
+			return i.WorkspaceID == "" && (of == "" || i.EnabledIn(of))
+		},
 		allow: func(c *call, i *credentials.Integration, action string) error {
 			return c.need(integrationScope(i, action))
 		},
 	}
 	create(a, integrations, (*call).createIntegration)
-	list(a, integrations, (*call).listsIntegration, showIntegrationRow)
+	listChosen(a, integrations, (*call).chooseIntegrations, showIntegrationRow)
 	get(a, integrations, showIntegration)
 	update(a, integrations, (*call).updateIntegration)
 	remove(a, integrations, "Delete", func(c *call, i *credentials.Integration) error {
@@ -237,20 +243,34 @@ func (c *call) seesIntegration(i *credentials.Integration) bool {
 	return c.caller.WorkspaceID == "" || i.EnabledIn(c.caller.WorkspaceID)
 }
 
-func (c *call) listsIntegration(i *credentials.Integration, f *integrationList) bool {
-	if !c.seesIntegration(i) || !c.caller.May(integrationScope(i, "list")) {
-		return false
-	}
-	if f.Type == "workspace" && i.WorkspaceID == "" || f.Type == "organisation" && i.WorkspaceID != "" {
-		return false
-	}
-	if f.WorkspaceID != "" {
-		w, err := c.workspace(f.WorkspaceID)
-		if err != nil || !i.EnabledIn(w.ID) {
-			return false
+// chooseIntegrations implements the filters of the list. A workspace lists what it may use. Only a filter by tags
+// looks at every integration that the others leave.
+func (c *call) chooseIntegrations(workspace string, f *integrationList) (chosen choice[credentials.Integration], err error) {
+	own := f.Type != "organisation" && c.caller.May(workspaceIntegrations+".list")
+	organisation := f.Type != "workspace" && c.caller.May(organisationIntegrations+".list")
+	keyring := c.api.Keyring
+	switch {
+	case workspace != "":
+		id := func(i *credentials.Integration) string { return i.ID }
+		if own {
+			chosen.rows = keyring.IntegrationsIn(workspace)
 		}
+		if organisation {
+			named, everywhere := keyring.IntegrationsFor(workspace)
+			chosen.rows = merge(id, chosen.rows, merge(id, named, everywhere))
+			chosen.only(func(i *credentials.Integration) bool { return i.EnabledIn(workspace) })
+		}
+	case own && organisation:
+		chosen.rows = keyring.Integrations()
+	case own:
+		chosen.rows = keyring.IntegrationsOfWorkspaces()
+	case organisation:
+		chosen.rows = keyring.IntegrationsIn("")
 	}
-	return hasTags(i.Tags, f.tags)
+	if f.tags != nil {
+		chosen.only(func(i *credentials.Integration) bool { return hasTags(i.Tags, f.tags) })
+	}
+	return chosen, nil
 }
 
 func (c *call) createIntegration(in *createIntegration) (*credentials.Integration, *createdSlug, error) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
@@ -103,8 +102,12 @@ func (a *API) invites() {
 		name: func(i *directory.Invite) string { return i.ID },
 	}
 	create(a, invites, (*call).createInvite)
-	list(a, invites, func(c *call, i *directory.Invite, f *inviteFilter) bool {
-		return (f.Role == "" || f.Role == string(i.Role)) && (f.Email == "" || strings.EqualFold(f.Email, i.Email)) && (f.Status == "" || f.Status == i.Status(c.api.Now()))
+	listChosen(a, invites, func(c *call, _ string, f *inviteFilter) (chosen choice[directory.Invite], err error) {
+		chosen.rows = c.api.Directory.InvitesWith(f.Email, roles.Organisation(f.Role))
+		if f.Status != "" {
+			chosen.only(func(i *directory.Invite) bool { return f.Status == i.Status(c.api.Now()) })
+		}
+		return chosen, nil
 	}, showInvite)
 	get(a, invites, showInvite)
 	remove(a, invites, "Cancel", func(c *call, i *directory.Invite) error {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/storage"
@@ -70,32 +72,38 @@ type labelList struct {
 func (a *API) labels() {
 	all := &resource[prompts.Label]{
 		path: "/labels", param: "label_id", noun: "label", scope: "prompts",
-		rows:  func(c *call) []*prompts.Label { return c.api.Prompts.Labels() },
-		find:  (*call).label,
-		name:  func(l *prompts.Label) string { return l.Name },
-		allow: (*call).mayChangeLabel,
+		find:      func(c *call, id string) (*prompts.Label, error) { return found(c.api.Prompts.Label(id)) },
+		name:      func(l *prompts.Label) string { return l.Name },
+		workspace: func(l *prompts.Label) string { return l.WorkspaceID },
+		shared:    func(_ *call, _ string, l *prompts.Label, _ string) bool { return l.Universal() },
+		allow:     (*call).mayChangeLabel,
 	}
 	create(a, all, (*call).createLabel)
-	list(a, all, func(c *call, l *prompts.Label, f *labelList) bool {
-		if f.WorkspaceID != "" && !l.Universal() {
-			if w, err := c.workspace(f.WorkspaceID); err != nil || w.ID != l.WorkspaceID {
-				return false
-			}
-		}
-		return (l.Universal() || c.maySee(l.WorkspaceID)) && contains(f.Search, l.Name)
+	listChosen(a, all, func(c *call, workspace string, f *labelList) (chosen choice[prompts.Label], err error) {
+		chosen.first, chosen.rows = prompts.UniversalLabels(), c.api.Prompts.Labels(workspace)
+		chosen.search(f.Search, func(l *prompts.Label) []string { return []string{l.Name} })
+		return chosen, nil
 	}, showLabel)
-	get(a, all, showLabel)
+	one := *all
+	one.query = []*huma.Param{
+		parameter("query", "workspace_id", "Id or slug of the workspace that has it.", huma.Schema{}),
+		parameter("query", "organisation_id", "The caller's, which it is anyway.", huma.Schema{}),
+	}
+	one.find = func(c *call, id string) (*prompts.Label, error) {
+		of, err := c.inWorkspace(c.item.query["workspace_id"])
+		if err != nil {
+			return nil, err
+		}
+		l, ok := c.api.Prompts.Label(id)
+		organisation := c.item.query["organisation_id"]
+		return found(l, ok && (of == "" || l.Universal() || l.WorkspaceID == of) && (organisation == "" || organisation == c.caller.OrganisationID))
+	}
+	get(a, &one, showLabel)
 	update(a, all, func(c *call, l *prompts.Label, in *updateLabel) error {
 		assign(&l.Name, in.Name)
 		return c.putLabel(l, &in.LabelFields)
 	})
 	remove(a, all, "Delete", func(c *call, l *prompts.Label) error { return c.api.Prompts.DeleteLabel(c.tx, l) })
-}
-
-// label returns a label that the caller may see, including those of every workspace.
-func (c *call) label(id string) (*prompts.Label, error) {
-	l, ok := c.api.Prompts.Label(id)
-	return found(l, ok && (l.Universal() || c.maySee(l.WorkspaceID)))
 }
 
 func (c *call) mayChangeLabel(l *prompts.Label, action string) error {

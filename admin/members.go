@@ -36,10 +36,7 @@ func showMember(m *directory.Member, u *directory.User) WorkspaceMember {
 
 // membersOf returns the members of a workspace.
 func (c *call) membersOf(w *directory.Workspace) (all []WorkspaceMember) {
-	for _, m := range c.api.Directory.Members() {
-		if m.WorkspaceID != w.ID {
-			continue
-		}
+	for _, m := range c.api.Directory.Members(w.ID) {
 		if u, ok := c.api.Directory.User(m.UserID); ok {
 			all = append(all, showMember(m, u))
 		}
@@ -52,6 +49,22 @@ type memberList struct {
 	Paging
 	Role  string `query:"role" enum:"admin,manager,member"`
 	Email string `query:"email" maxLength:"320" doc:"Whatever its case."`
+}
+
+// chooseMembers implements the filters of the list of members.
+func (c *call) chooseMembers(w *directory.Workspace, f *memberList) *choice[directory.Member] {
+	chosen := new(choice[directory.Member])
+	if f.Email == "" {
+		chosen.rows = c.api.Directory.Members(w.ID)
+	} else if u, ok := c.api.Directory.UserByEmail(f.Email); ok {
+		if m, ok := c.api.Directory.Member(w.ID, u.ID); ok {
+			chosen.rows = []*directory.Member{m}
+		}
+	}
+	if f.Role != "" {
+		chosen.only(func(m *directory.Member) bool { return f.Role == string(m.Role) })
+	}
+	return chosen
 }
 
 // workspaceRole is a role in a workspace, which some clients write with ws- before it.
@@ -112,14 +125,13 @@ func (a *API) members(workspaces *resource[directory.Workspace]) {
 		if err != nil {
 			return nil, err
 		}
-		all := c.membersOf(w)
-		rows := make([]*WorkspaceMember, len(all))
-		for i := range all {
-			rows[i] = &all[i]
-		}
-		return pageOf(rows, in.Paging, func(m *WorkspaceMember) bool {
-			return (in.Role == "" || in.Role == m.Role) && (in.Email == "" || strings.EqualFold(in.Email, m.Email))
-		}, func(m *WorkspaceMember) WorkspaceMember { return *m }), nil
+		return pageOf(c.chooseMembers(w, in), in.Paging, func(m *directory.Member) WorkspaceMember {
+			u, ok := c.api.Directory.User(m.UserID)
+			if !ok { // was just removed
+				u = &directory.User{ID: m.UserID}
+			}
+			return showMember(m, u)
+		}), nil
 	})
 	act(a, &members, http.MethodPost, "/users", "create", "Add users to a workspace", func(c *call, w *directory.Workspace, in *addMembers) (*empty, error) {
 		if err := in.check(w, ""); err != nil {

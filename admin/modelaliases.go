@@ -56,6 +56,7 @@ func (a *API) modelAliases() {
 	aliases := &resource[routing.Alias]{
 		path: "/model-aliases", param: "id", noun: "model alias", scope: "configs",
 		rows:      func(c *call) []*routing.Alias { return c.api.Aliases.All() },
+		rowsOf:    func(c *call, workspace string) []*routing.Alias { return c.api.Aliases.OfWorkspace(workspace) },
 		find:      func(c *call, id string) (*routing.Alias, error) { return found(c.api.Aliases.Get(strings.ToLower(id))) },
 		name:      func(a *routing.Alias) string { return a.Name },
 		workspace: func(a *routing.Alias) string { return a.WorkspaceID },

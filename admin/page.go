@@ -3,6 +3,7 @@ package admin
 import (
 	"net"
 	"net/http"
+	"slices"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
@@ -29,28 +30,33 @@ type listOutput[T any] struct{ Body List[T] }
 
 type empty struct{}
 
-// pageOf filters rows and returns a page of the result.
-func pageOf[R, T any](rows []*R, p Paging, keep func(*R) bool, show func(*R) T) *listOutput[T] {
+// pageOf returns a page of a list. If none of its rows is left out, it looks only at those of the page.
+func pageOf[R, T any](of *choice[R], p Paging, show func(*R) T) *listOutput[T] {
 	out := &listOutput[T]{List[T]{Object: "list", Data: []T{}}}
-	// Not first*size, which could overflow because current_page is not bounded.
-	for _, row := range rows {
-		if !keep(row) {
-			continue
+	if of.keep == nil {
+		out.Body.Total = len(of.first) + len(of.rows)
+		first, end := p.bounds(out.Body.Total)
+		out.Body.Data = slices.Grow(out.Body.Data, end-first)
+		for i := first; i < end; i++ {
+			if i < len(of.first) {
+				out.Body.Data = append(out.Body.Data, show(of.first[i]))
+			} else {
+				out.Body.Data = append(out.Body.Data, show(of.rows[i-len(of.first)]))
+			}
 		}
-		if p.PageSize > 0 && out.Body.Total/p.PageSize == p.CurrentPage {
-			out.Body.Data = append(out.Body.Data, show(row))
-		}
-		out.Body.Total++
+		return out
 	}
-	return out
-}
-
-// pageOfAll returns a page of rows of which none is left out. It looks only at those of the page.
-func pageOfAll[R, T any](rows []*R, p Paging, show func(*R) T) *listOutput[T] {
-	first, end := p.bounds(len(rows))
-	out := &listOutput[T]{List[T]{Object: "list", Total: len(rows), Data: make([]T, 0, end-first)}}
-	for _, row := range rows[first:end] {
-		out.Body.Data = append(out.Body.Data, show(row))
+	// Not first*size, which could overflow because current_page is not bounded.
+	for _, rows := range [][]*R{of.first, of.rows} {
+		for _, row := range rows {
+			if !of.keep(row) {
+				continue
+			}
+			if p.PageSize > 0 && out.Body.Total/p.PageSize == p.CurrentPage {
+				out.Body.Data = append(out.Body.Data, show(row))
+			}
+			out.Body.Total++
+		}
 	}
 	return out
 }

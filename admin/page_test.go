@@ -23,9 +23,13 @@ func TestAPageLooksAtItsRowsOnly(t *testing.T) {
 			shown++
 			return fmt.Sprint(*n)
 		}
-		want := pageOf(rows, p, func(*int) bool { return true }, show)
+		ahead := rapid.IntRange(0, len(rows)).Draw(t, "ahead")
+		all := choice[int]{first: rows[:ahead], rows: rows[ahead:]}
+		kept := all
+		kept.only(func(*int) bool { return true })
+		want := pageOf(&kept, p, show)
 		shown = 0
-		got := pageOfAll(rows, p, show)
+		got := pageOf(&all, p, show)
 		if !reflect.DeepEqual(got, want) || shown > p.PageSize {
 			t.Fatalf("%+v: got %+v, want %+v; %d were shown", p, got, want, shown)
 		}

@@ -78,7 +78,7 @@ func (a *API) partials() {
 		if !ok {
 			return nil, notFound("Version", c.item.query["version"])
 		}
-		content, err := c.content(v)
+		content, err := c.content(p, v)
 		if err != nil {
 			return nil, err
 		}
@@ -91,17 +91,13 @@ func (a *API) partials() {
 		}
 		return c.api.Prompts.Delete(c.tx, p)
 	})
-	versions(a, all, func(p *prompts.Prompt) []prompts.Version { return p.Versions }, (*call).showPartialVersion)
+	versions(a, all, func(p *prompts.Prompt) []prompts.Version { return p.Versions }, contents(showPartialVersion))
 	act(a, all, http.MethodPut, "/makeDefault", "publish", "Publish a version of a partial", (*call).publish)
 	a.sharing(all)
 }
 
-func (c *call) showPartialVersion(p *prompts.Prompt, v *prompts.Version) (*PartialVersion, error) {
-	content, err := c.content(v)
-	if err != nil {
-		return nil, err
-	}
-	return &PartialVersion{p.ID, v.ID, p.Slug, v.Number, content.String, text(content.Description), formatTime(v.CreatedAt), "active", "partial"}, nil
+func showPartialVersion(_ *call, p *prompts.Prompt, v *prompts.Version, content *prompts.Content) PartialVersion {
+	return PartialVersion{p.ID, v.ID, p.Slug, v.Number, content.String, text(content.Description), formatTime(v.CreatedAt), "active", "partial"}
 }
 
 func showPartialSummary(c *call, p *prompts.Prompt) PartialSummary {

@@ -52,15 +52,13 @@ func (a *API) plugins() {
 	all.shownBy(a, func(c *call, p *plugins.Plugin) (any, error) { return showPlugin(c, p) })
 	create(a, all, (*call).createPlugin)
 	register(a, all.route(http.MethodGet, "list", "List plugins"), func(c *call, in *Paging) (*listOutput[*Plugin], error) {
-		var shown []*Plugin
-		for _, p := range c.api.Plugins.All() {
+		var failed error
+		out := pageOf(&choice[plugins.Plugin]{rows: c.api.Plugins.All()}, *in, func(p *plugins.Plugin) *Plugin {
 			v, err := showPlugin(c, p)
-			if err != nil {
-				return nil, err
-			}
-			shown = append(shown, v)
-		}
-		return pageOf(shown, *in, func(*Plugin) bool { return true }, func(v *Plugin) *Plugin { return v }), nil
+			failed = errors.Join(failed, err)
+			return v
+		})
+		return out, failed
 	})
 	update(a, all, (*call).updatePlugin)
 }

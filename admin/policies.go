@@ -63,11 +63,13 @@ func showSelection(p *policies.Policy) ([]condition, []groupKey) {
 }
 
 // statusOfPolicy is the query parameter that tells archived policies from those in force.
-var statusOfPolicy = parameter("query", "status", "", huma.Schema{Enum: []any{"active", "archived"}, Default: "active"})
+var statusOfPolicy = parameter("query", "status", "", huma.Schema{Enum: []any{"active", archived}, Default: "active"})
+
+const archived = "archived" // the status of what is kept, and not in force
 
 func statusOf(p *policies.Policy) string {
 	if p.Archived {
-		return "archived"
+		return archived
 	}
 	return "active"
 }

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -69,7 +68,7 @@ func (a *API) prompts() {
 		}
 		return c.api.Prompts.Delete(c.tx, p)
 	})
-	versions(a, all, func(p *prompts.Prompt) []prompts.Version { return p.Versions }, (*call).showPromptVersion)
+	versions(a, all, func(p *prompts.Prompt) []prompts.Version { return p.Versions }, contents(showPromptVersion))
 	version(a, all, promptVersion, (*call).showPrompt)
 	act(a, all, http.MethodPut, "/versions/{version_id}", "publish", "Give a version a label", (*call).labelVersion)
 	act(a, all, http.MethodPut, "/makeDefault", "publish", "Publish a version", (*call).publish)
@@ -80,7 +79,6 @@ func (a *API) prompts() {
 // every row that the other filters leave.
 func choosePrompts(partial bool) func(*call, string, *promptList) (choice[prompts.Prompt], error) {
 	return func(c *call, workspace string, f *promptList) (chosen choice[prompts.Prompt], err error) {
-		var keep []func(*prompts.Prompt) bool
 		switch {
 		case f.CollectionID != "":
 			in, ok := c.collection(f.CollectionID, workspace)
@@ -96,29 +94,15 @@ func choosePrompts(partial bool) func(*call, string, *promptList) (choice[prompt
 		default:
 			chosen.rows = c.api.Prompts.Listed(workspace, partial)
 			if workspace != "" && f.Show {
-				chosen.rows, chosen.foreign = merge(chosen.rows, c.api.Prompts.Shared(partial)), true
+				chosen.rows, chosen.foreign = merge(func(p *prompts.Prompt) string { return p.ID }, chosen.rows, c.api.Prompts.Shared(partial)), true
 			}
 		}
 		if chosen.foreign || f.Type == "shared" {
-			keep = append(keep, func(p *prompts.Prompt) bool { return f.keep(workspace, p) })
+			chosen.only(func(p *prompts.Prompt) bool { return f.keep(workspace, p) })
 		}
-		if search := strings.ToLower(f.Search); search != "" {
-			keep = append(keep, func(p *prompts.Prompt) bool { return contains(search, p.Name, p.Slug) })
-		}
-		if keep != nil {
-			chosen.keep = func(p *prompts.Prompt) bool {
-				return !slices.ContainsFunc(keep, func(k func(*prompts.Prompt) bool) bool { return !k(p) })
-			}
-		}
+		chosen.search(f.Search, func(p *prompts.Prompt) []string { return []string{p.Name, p.Slug} })
 		return chosen, nil
 	}
-}
-
-// merge returns the prompts of two lists in the order of their ids, each once.
-func merge(a, b []*prompts.Prompt) []*prompts.Prompt {
-	both := slices.Concat(a, b)
-	slices.SortFunc(both, func(p, q *prompts.Prompt) int { return cmp.Compare(p.ID, q.ID) })
-	return slices.CompactFunc(both, func(p, q *prompts.Prompt) bool { return p.ID == q.ID })
 }
 
 // contains reports whether one of the names contains search, ignoring case.
@@ -143,7 +127,7 @@ func status(archived bool) string {
 }
 
 func (c *call) showPrompt(p *prompts.Prompt, v *prompts.Version) (*Prompt, error) {
-	content, err := c.content(v)
+	content, err := c.content(p, v)
 	if err != nil {
 		return nil, err
 	}
@@ -173,27 +157,38 @@ func (c *call) showPrompt(p *prompts.Prompt, v *prompts.Version) (*Prompt, error
 }
 
 // content reads the content of a version, of whose size memory is reserved for the answer.
-func (c *call) content(v *prompts.Version) (*prompts.Content, error) {
-	content, err := c.api.Prompts.Content(c, v)
+func (c *call) content(p *prompts.Prompt, v *prompts.Version) (*prompts.Content, error) {
+	content, err := c.api.Prompts.Content(c, p, v)
 	if err != nil {
 		return nil, err
 	}
 	return content, c.reserve(content.Size())
 }
 
-func (c *call) showPromptVersion(p *prompts.Prompt, v *prompts.Version) (*PromptVersion, error) {
-	content, err := c.content(v)
-	if err != nil {
-		return nil, err
+// contents is content for a page of versions, which show shows.
+func contents[V any](show func(*call, *prompts.Prompt, *prompts.Version, *prompts.Content) V) func(*call, *prompts.Prompt, []prompts.Version) ([]V, error) {
+	return func(c *call, p *prompts.Prompt, versions []prompts.Version) ([]V, error) {
+		all, err := c.api.Prompts.Contents(c, p, versions, c.reserve)
+		if err != nil {
+			return nil, err
+		}
+		shown := make([]V, len(versions))
+		for i := range versions {
+			shown[i] = show(c, p, &versions[i], all[i])
+		}
+		return shown, nil
 	}
-	out := &PromptVersion{
+}
+
+func showPromptVersion(c *call, p *prompts.Prompt, v *prompts.Version, content *prompts.Content) PromptVersion {
+	out := PromptVersion{
 		ID: v.ID, PromptID: p.ID, Version: v.Number, Description: text(content.Description), CreatedAt: formatTime(v.CreatedAt), Status: "active", Object: "prompt",
 		Template: template{content.String, object(content.Parameters), content.Model, content.VirtualKey},
 	}
 	if labels := c.api.Prompts.LabelsOf(p, v); len(labels) > 0 {
 		out.LabelID = &labels[0].ID
 	}
-	return out, nil
+	return out
 }
 
 // promptVersion returns a version of a prompt by its id or number.
@@ -319,7 +314,7 @@ func (c *call) newVersion(p *prompts.Prompt, in *updatePrompt) (content *prompts
 	if !in.versioned() {
 		return content, nil
 	}
-	content, err = c.api.Prompts.Content(c, p.Latest())
+	content, err = c.api.Prompts.Content(c, p, p.Latest())
 	if err != nil {
 		return nil, err
 	}

@@ -69,8 +69,12 @@ func (a *API) rateLimits() {
 		allow:     func(c *call, p *policies.RateLimit, action string) error { return c.mayChange(&p.Policy, action) },
 	}
 	create(a, limits, (*call).createRateLimit)
-	list(a, limits, func(_ *call, p *policies.RateLimit, f *rateLimitFilter) bool {
-		return statusOf(&p.Policy) == f.Status && (f.Type == "" || p.Type == f.Type) && (f.Unit == "" || p.Unit == f.Unit)
+	listChosen(a, limits, func(c *call, workspace string, f *rateLimitFilter) (chosen choice[policies.RateLimit], err error) {
+		chosen.rows = c.api.RateLimits.Listed(workspace, f.Type, f.Status == archived)
+		if f.Unit != "" {
+			chosen.keep = func(p *policies.RateLimit) bool { return p.Unit == f.Unit }
+		}
+		return chosen, nil
 	}, showRateLimit)
 	update(a, limits, (*call).updateRateLimit)
 	remove(a, limits, "Archive", func(c *call, p *policies.RateLimit) error {

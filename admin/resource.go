@@ -92,9 +92,54 @@ type WorkspaceFilter struct {
 
 // A choice is what a list is made of, in the order of the ids of its rows.
 type choice[Row any] struct {
+	first   []*Row // that come before the others
 	rows    []*Row
-	keep    func(*Row) bool // those of rows that the list has; nil: all
+	keep    func(*Row) bool // those of both that the list has; nil: all
 	foreign bool            // rows may be of other workspaces than the list
+}
+
+// only limits the list to what keep accepts, too.
+func (ch *choice[Row]) only(keep func(*Row) bool) {
+	if before := ch.keep; before != nil {
+		ch.keep = func(row *Row) bool { return before(row) && keep(row) }
+		return
+	}
+	ch.keep = keep
+}
+
+// search limits the list to rows with a text in one of the names that they have, whatever its case; "" does not.
+func (ch *choice[Row]) search(text string, names func(*Row) []string) {
+	if text != "" {
+		ch.only(func(row *Row) bool { return contains(text, names(row)...) })
+	}
+}
+
+// inOrder returns rows in the order of their ids, each once.
+func inOrder[Row any](id func(*Row) string, rows []*Row) []*Row {
+	slices.SortFunc(rows, func(a, b *Row) int { return strings.Compare(id(a), id(b)) })
+	return slices.CompactFunc(rows, func(a, b *Row) bool { return id(a) == id(b) })
+}
+
+// merge returns the rows of two lists that are in order, each once.
+func merge[Row any](id func(*Row) string, a, b []*Row) []*Row {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	}
+	both := make([]*Row, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch order := strings.Compare(id(a[0]), id(b[0])); {
+		case order < 0:
+			both, a = append(both, a[0]), a[1:]
+		case order > 0:
+			both, b = append(both, b[0]), b[1:]
+		default:
+			both, a, b = append(both, a[0]), a[1:], b[1:]
+		}
+	}
+	return append(append(both, a...), b...)
 }
 
 // list adds GET path: a page of the rows that the caller may see and that keep accepts.
@@ -103,7 +148,7 @@ func list[Row any, F filter, V any](a *API, r *resource[Row], keep func(*call, *
 	listChosen(a, r, func(c *call, workspace string, in *F) (choice[Row], error) {
 		chosen := r.all(c, workspace)
 		if keep != nil {
-			chosen.keep = func(row *Row) bool { return keep(c, row, in) }
+			chosen.only(func(row *Row) bool { return keep(c, row, in) })
 		}
 		return chosen, nil
 	}, show)
@@ -126,16 +171,10 @@ func listChosen[Row any, F filter, V any](a *API, r *resource[Row], choose func(
 		if err != nil {
 			return nil, err
 		}
-		keep := chosen.keep
 		if !seen || chosen.foreign {
-			visible := r.visible(c, only, "list")
-			keep = func(row *Row) bool { return visible(row) && (chosen.keep == nil || chosen.keep(row)) }
+			chosen.only(r.visible(c, only, "list"))
 		}
-		shown := func(row *Row) V { return show(c, row) }
-		if keep == nil {
-			return pageOfAll(chosen.rows, (*in).page(), shown), nil
-		}
-		return pageOf(chosen.rows, (*in).page(), keep, shown), nil
+		return pageOf(&chosen, (*in).page(), func(row *Row) V { return show(c, row) }), nil
 	})
 }
 

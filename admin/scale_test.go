@@ -2,6 +2,8 @@ package admin_test
 
 import (
 	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"runtime"
@@ -10,18 +12,32 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/hooks"
+	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/prompts"
+	"github.com/caddy-gw/gateway/internal/roles"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/storage"
 )
 
 // Of each kind of saved objects, how many a benchmark has.
 const (
-	manyVirtualKeys = 100_000
 	manyConfigs     = 10_000
 	manyPrompts     = 100
-	manyVersions    = 100 // of each prompt
+	manyVersions    = 100    // of each prompt
+	manyOthers      = 10_000 // integrations, and users, each in a workspace
+	manyInWorkspace = 1000   // guardrails, and collections
+	manyPolicies    = 200
 )
+
+// manyVirtualKeys is how many of them a benchmark has: fewer with -short.
+func manyVirtualKeys() int {
+	if testing.Short() {
+		return 1000
+	}
+	return 100_000
+}
 
 // fill stores many objects, several in a transaction.
 func (a *api) fill(workspace string) {
@@ -41,7 +57,7 @@ func (a *api) fill(workspace string) {
 			}
 		}
 	}
-	batches(manyVirtualKeys, 250, func(tx *storage.Txn, i int) error {
+	batches(manyVirtualKeys(), 250, func(tx *storage.Txn, i int) error {
 		return a.s.Keyring.AddVirtualKey(tx, &credentials.VirtualKey{
 			Credential: credentials.Credential{ID: storage.NewID(rand.Reader), Provider: "openai"},
 			Slug:       fmt.Sprint("key-", i), Name: fmt.Sprint("Key ", i), WorkspaceID: workspace,
@@ -50,6 +66,28 @@ func (a *api) fill(workspace string) {
 	batches(manyConfigs, 100, func(tx *storage.Txn, i int) error {
 		return a.s.Configs.Put(tx, &routing.Saved{Slug: fmt.Sprint("pc-", i), Name: fmt.Sprint("Config ", i), WorkspaceID: workspace, Default: i == 0},
 			`{"strategy":{"mode":"fallback"},"targets":[{"provider":"@local"},{"provider":"openai","api_key":"sk-0123456789abcdef"}]}`, "k")
+	})
+	organisation := a.s.Directory.Organisation().ID
+	batches(manyOthers, 100, func(tx *storage.Txn, i int) error {
+		in := &credentials.Integration{
+			Credential: credentials.Credential{ID: storage.NewID(rand.Reader), Provider: "openai"}, Slug: fmt.Sprint("integration-", i), Name: "Integration",
+			OrganisationID: organisation, AllWorkspaces: i%2 == 0, Access: map[string]bool{workspace: true},
+		}
+		u := &directory.User{Email: fmt.Sprintf("user%d@example.com", i), Role: []roles.Organisation{roles.Admin, roles.Member}[i%2]}
+		if err := errors.Join(a.s.Keyring.ReplaceIntegration(tx, in, credentials.NewSecret("sk-1")), a.s.Directory.PutUser(tx, u)); err != nil {
+			return err
+		}
+		return a.s.Directory.PutMember(tx, &directory.Member{WorkspaceID: workspace, UserID: u.ID, Role: roles.WorkspaceMember})
+	})
+	batches(manyInWorkspace, 100, func(tx *storage.Txn, i int) error {
+		text := &hooks.Text{Checks: json.RawMessage(`[{"id":"default.contains","parameters":{"words":["x"],"operator":"none"}}]`), Actions: json.RawMessage(`{}`)}
+		return errors.Join(
+			a.s.Guardrails.Put(tx, &hooks.Guardrail{Slug: fmt.Sprint("pg-", i), Name: fmt.Sprint("Guardrail ", i), OrganisationID: organisation, WorkspaceID: workspace}, text, ""),
+			a.s.Prompts.PutCollection(tx, &prompts.Collection{Slug: fmt.Sprint("co-", i), Name: fmt.Sprint("Collection ", i), WorkspaceID: workspace}))
+	})
+	batches(manyPolicies, 100, func(tx *storage.Txn, i int) error {
+		p := policies.Policy{ID: storage.NewID(rand.Reader), Type: policies.Requests, WorkspaceID: workspace, OrganisationID: organisation, Conditions: []policies.Condition{{Key: "api_key", Values: []string{fmt.Sprint(i)}}}}
+		return a.s.RateLimits.Put(tx, &policies.RateLimit{Policy: p, Unit: "rpm", Value: 1})
 	})
 	saved := make([]*prompts.Prompt, manyPrompts)
 	batches(manyPrompts*manyVersions, 10, func(tx *storage.Txn, i int) error {
@@ -85,6 +123,15 @@ func BenchmarkSavedObjects(b *testing.B) {
 		{"list prompts of a collection", "/v1/prompts?page_size=20&collection_id=" + collection},
 		{"list shared prompts", "/v1/prompts?type=shared"},
 		{"search prompts", "/v1/prompts?search=prompt%2077"},
+		{"list integrations", "/v1/integrations"},
+		{"list integrations of a workspace", "/v1/integrations?workspace_id=" + workspace},
+		{"list guardrails", "/v1/guardrails"},
+		{"search guardrails", "/v1/guardrails?search=rail%2077"},
+		{"list collections", "/v1/collections"},
+		{"list rate limits", "/v1/policies/rate-limits?type=requests"},
+		{"list users", "/v1/admin/users"},
+		{"list users by role", "/v1/admin/users?role=admin"},
+		{"list members of a workspace", "/v1/admin/workspaces/" + workspace + "/users"},
 		{"get a version of a prompt", "/v1/prompts/pp-77?version=50"},
 		{"list the versions of a prompt", "/v1/prompts/pp-77/versions"},
 	} {
@@ -119,7 +166,7 @@ func BenchmarkSavedObjects(b *testing.B) {
 		objects int
 		open    func(db *storage.DB) (any, error)
 	}{
-		{"start with virtual keys", manyVirtualKeys, func(db *storage.DB) (any, error) {
+		{"start with virtual keys", manyVirtualKeys(), func(db *storage.DB) (any, error) {
 			return credentials.OpenKeyring(b.Context(), db, credentials.NewSecret(strings.Repeat("m", 32)), time.Now, rand.Reader)
 		}},
 		{"start with configs", manyConfigs, func(db *storage.DB) (any, error) {

@@ -121,10 +121,15 @@ func (a *API) secretReferences() {
 		name: func(r *credentials.SecretReference) string { return r.Slug },
 	}
 	create(a, references, (*call).createSecretReference)
-	list(a, references, func(_ *call, r *credentials.SecretReference, f *secretReferenceList) bool {
-		search := strings.ToLower(f.Search)
-		return (f.ManagerType == "" || f.ManagerType == r.Manager) && hasTags(r.Tags, f.tags) &&
-			(strings.Contains(strings.ToLower(r.Name), search) || strings.Contains(strings.ToLower(r.Slug), search))
+	listChosen(a, references, func(c *call, _ string, f *secretReferenceList) (chosen choice[credentials.SecretReference], err error) {
+		if chosen.rows = c.api.Keyring.SecretReferences(); f.ManagerType != "" {
+			chosen.rows = c.api.Keyring.SecretReferencesWith(f.ManagerType)
+		}
+		if f.tags != nil {
+			chosen.only(func(r *credentials.SecretReference) bool { return hasTags(r.Tags, f.tags) })
+		}
+		chosen.search(f.Search, func(r *credentials.SecretReference) []string { return []string{r.Name, r.Slug} })
+		return chosen, nil
 	}, showSecretReferenceRow)
 	read(a, references, "", "Get a secret reference", showSecretReference)
 	update(a, references, (*call).updateSecretReference)

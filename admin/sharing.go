@@ -235,7 +235,7 @@ func (c *call) fork(from *prompts.Prompt, in *forkPrompt) (*prompts.Prompt, *cre
 			return nil, nil, failure(http.StatusConflict, "The partial %s, which is inserted, is not shared with the workspace", partial.Slug)
 		}
 	}
-	content, err := c.api.Prompts.Content(c, v)
+	content, err := c.api.Prompts.Content(c, from, v)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -118,8 +118,8 @@ func (a *API) usageLimits() {
 		allow:     func(c *call, p *policies.UsageLimit, action string) error { return c.mayChange(&p.Policy, action) },
 	}
 	create(a, limits, (*call).createUsageLimit)
-	list(a, limits, func(_ *call, p *policies.UsageLimit, f *usageLimitFilter) bool {
-		return statusOf(&p.Policy) == f.Status && (f.Type == "" || p.Type == f.Type)
+	listChosen(a, limits, func(c *call, workspace string, f *usageLimitFilter) (choice[policies.UsageLimit], error) {
+		return choice[policies.UsageLimit]{rows: c.api.UsageLimits.Listed(workspace, f.Type, f.Status == archived)}, nil
 	}, showUsageLimit)
 	update(a, limits, (*call).updateUsageLimit)
 	remove(a, limits, "Archive", func(c *call, p *policies.UsageLimit) error {
@@ -157,9 +157,11 @@ func (a *API) usageLimits() {
 			return nil, err
 		}
 		status, search := c.item.query["status"], c.item.query["search"]
-		return pageOf(all, page, func(e *policies.Entity) bool {
+		chosen := choice[policies.Entity]{rows: all}
+		chosen.only(func(e *policies.Entity) bool {
 			return (status == "" || status == usageStatus(p, e)) && strings.Contains(e.Group, search)
-		}, func(e *policies.Entity) usageEntity {
+		})
+		return pageOf(&chosen, page, func(e *policies.Entity) usageEntity {
 			return usageEntity{e.ID, e.Group, p.Amount(e.Booked), usageStatus(p, e)}
 		}), nil
 	})

@@ -137,7 +137,7 @@ func (c *call) applyUserKeySettings(k *credentials.APIKey, in *APIKeyFields) err
 	}
 	created, now, settings := k.ID == "", c.api.Now(), c.api.Directory.UserKeysOf(w)
 	if created && settings.Count != nil {
-		if n := c.userKeys(k.WorkspaceID, k.UserID); n >= *settings.Count {
+		if n := c.api.Keyring.CountAPIKeysOfUser(k.UserID, k.WorkspaceID); n >= *settings.Count {
 			return invalid("user_id", "the user has %d user keys in the workspace, which is all that user_api_key_count allows", n)
 		}
 	}
@@ -172,16 +172,6 @@ func (c *call) obeyCadence(k *credentials.APIKey, days int, in Optional[rotation
 	return k.Rotation.Begin(c.api.Now())
 }
 
-// userKeys returns how many user keys a user has in a workspace.
-func (c *call) userKeys(workspace, user string) (n int) {
-	for _, k := range c.api.Keyring.APIKeys() {
-		if k.Kind == credentials.WorkspaceUser && k.WorkspaceID == workspace && k.UserID == user {
-			n++
-		}
-	}
-	return n
-}
-
 // memberScopes are those of user keys that are made for members who join: what calls need.
 var memberScopes = []string{"agents.invoke", "completions.write", "guardrails.invoke", "mcp.invoke", "models.list", "prompts.render"}
 
@@ -189,7 +179,7 @@ var memberScopes = []string{"agents.invoke", "completions.write", "guardrails.in
 // so. Nobody gets its secret: whoever may rotate the key gets another one.
 func (c *call) joined(w *directory.Workspace, u *directory.User) error {
 	settings := c.api.Directory.UserKeysOf(w)
-	if !settings.AutoCreate || settings.Count != nil && c.userKeys(w.ID, u.ID) >= *settings.Count {
+	if !settings.AutoCreate || settings.Count != nil && c.api.Keyring.CountAPIKeysOfUser(u.ID, w.ID) >= *settings.Count {
 		return nil
 	}
 	k := &credentials.APIKey{

@@ -2,9 +2,7 @@ package admin
 
 import (
 	"net/http"
-	"strings"
 
-	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/roles"
 )
@@ -33,18 +31,14 @@ func showUser(c *call, u *directory.User) User {
 	}
 }
 
-// workspacesOf returns the ids of the workspaces of a user. Those of all users are found at once,
-// because lists ask for each.
-func (c *call) workspacesOf(user string) []string {
-	if c.memberships == nil {
-		c.memberships = make(map[string][]string)
-		for _, m := range c.api.Directory.Members() {
-			if c.maySee(m.WorkspaceID) {
-				c.memberships[m.UserID] = append(c.memberships[m.UserID], m.WorkspaceID)
-			}
+// workspacesOf returns the ids of the workspaces of a user.
+func (c *call) workspacesOf(user string) (workspaces []string) {
+	for _, m := range c.api.Directory.Memberships(user) {
+		if c.maySee(m.WorkspaceID) {
+			workspaces = append(workspaces, m.WorkspaceID)
 		}
 	}
-	return c.memberships[user]
+	return workspaces
 }
 
 // CamelPaging is Paging with the names that lists of users have in some clients.
@@ -79,8 +73,18 @@ func (a *API) users() {
 		find: func(c *call, id string) (*directory.User, error) { return found(c.api.Directory.User(id)) },
 		name: func(u *directory.User) string { return u.ID },
 	}
-	list(a, users, func(_ *call, u *directory.User, f *userFilter) bool {
-		return (f.Role == "" || f.Role == string(u.Role)) && (f.Email == "" || strings.EqualFold(f.Email, u.Email))
+	listChosen(a, users, func(c *call, _ string, f *userFilter) (chosen choice[directory.User], err error) {
+		switch {
+		case f.Email != "":
+			if u, ok := c.api.Directory.UserByEmail(f.Email); ok && (f.Role == "" || f.Role == string(u.Role)) {
+				chosen.rows = []*directory.User{u}
+			}
+		case f.Role != "":
+			chosen.rows = c.api.Directory.UsersWith(roles.Organisation(f.Role))
+		default:
+			chosen.rows = c.api.Directory.Users()
+		}
+		return chosen, nil
 	}, showUser)
 	get(a, users, showUser)
 	update(a, users, func(c *call, u *directory.User, in *updateUser) error {
@@ -143,12 +147,7 @@ const maxRemovedWith = 1000
 
 // revokeKeysOf revokes the API keys of a user, in one workspace or, for "", in all.
 func (c *call) revokeKeysOf(user, workspace string) error {
-	var keys []*credentials.APIKey
-	for _, k := range c.api.Keyring.APIKeys() {
-		if k.Kind == credentials.WorkspaceUser && k.UserID == user && (workspace == "" || k.WorkspaceID == workspace) {
-			keys = append(keys, k)
-		}
-	}
+	keys := c.api.Keyring.APIKeysOfUser(user, workspace)
 	if len(keys) > maxRemovedWith {
 		return failure(http.StatusConflict, "The user has more than %d API keys; revoke some first", maxRemovedWith)
 	}

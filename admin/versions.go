@@ -2,20 +2,30 @@ package admin
 
 // versions adds GET path/{param}/versions, the list of a row's versions. Only those of the page are read,
 // as their texts may be long.
-func versions[Row, Version, V any](a *API, r *resource[Row], all func(*Row) []Version, show func(*call, *Row, *Version) (*V, error)) {
+func versions[Row, Version, V any](a *API, r *resource[Row], all func(*Row) []Version, show func(*call, *Row, []Version) ([]V, error)) {
 	readList(a, r, "/versions", "List the versions of "+r.aNoun(), func(c *call, row *Row, page Paging) (*listOutput[V], error) {
 		of := all(row)
 		first, end := page.bounds(len(of))
-		out := &listOutput[V]{List[V]{Object: "list", Total: len(of), Data: make([]V, 0, end-first)}}
-		for i := first; i < end; i++ {
-			v, err := show(c, row, &of[i])
+		shown, err := show(c, row, of[first:end])
+		if err != nil {
+			return nil, err
+		}
+		return &listOutput[V]{List[V]{Object: "list", Total: len(of), Data: append([]V{}, shown...)}}, nil
+	})
+}
+
+// each shows versions one by one.
+func each[Row, Version, V any](show func(*call, *Row, *Version) (*V, error)) func(*call, *Row, []Version) ([]V, error) {
+	return func(c *call, row *Row, versions []Version) (shown []V, err error) {
+		for i := range versions {
+			v, err := show(c, row, &versions[i])
 			if err != nil {
 				return nil, err
 			}
-			out.Body.Data = append(out.Body.Data, *v)
+			shown = append(shown, *v)
 		}
-		return out, nil
-	})
+		return shown, nil
+	}
 }
 
 // version adds GET path/{param}/versions/{version_id}.

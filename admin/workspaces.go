@@ -266,7 +266,6 @@ func (c *call) applyDefaults(w *directory.Workspace, in *Optional[updateWorkspac
 	}
 	changed := *s
 	changed.Default = isDefault
-	c.defaults = nil
 	return c.api.Configs.Put(c.tx, &changed, "", c.caller.UserID)
 }
 
@@ -282,18 +281,12 @@ func (c *call) configOf(w *directory.Workspace, field, named string) (*routing.S
 	return s, nil
 }
 
-// defaultConfig returns the slug of a workspace's default config, or "". All are found at
-// once, because lists ask for each workspace.
+// defaultConfig returns the slug of a workspace's default config, or "".
 func (c *call) defaultConfig(workspace string) string {
-	if c.defaults == nil {
-		c.defaults = make(map[string]string)
-		for _, s := range c.api.Configs.All() {
-			if s.Default && !s.Archived {
-				c.defaults[s.WorkspaceID] = s.Slug
-			}
-		}
+	if s := c.api.Configs.DefaultOf(workspace); s != nil {
+		return s.Slug
 	}
-	return c.defaults[workspace]
+	return ""
 }
 
 // workspaceList holds the query parameters of the list.
@@ -307,14 +300,34 @@ type workspaceList struct {
 func (a *API) workspaces() {
 	workspaces := &resource[directory.Workspace]{
 		path: "/admin/workspaces", alias: "/v2/workspaces", param: "workspace_id", noun: "workspace", scope: "workspaces",
-		rows:      func(c *call) []*directory.Workspace { return c.api.Directory.Workspaces() },
+		rows: func(c *call) []*directory.Workspace { return c.api.Directory.Workspaces() },
+		rowsOf: func(c *call, id string) []*directory.Workspace {
+			w, ok := c.api.Directory.Workspace(id)
+			if !ok {
+				return nil
+			}
+			return []*directory.Workspace{w}
+		},
 		find:      func(c *call, id string) (*directory.Workspace, error) { return found(c.api.Directory.Workspace(id)) },
 		name:      func(w *directory.Workspace) string { return w.ID },
 		workspace: func(w *directory.Workspace) string { return w.ID },
 	}
 	create(a, workspaces, (*call).createWorkspace)
-	list(a, workspaces, func(_ *call, w *directory.Workspace, f *workspaceList) bool {
-		return f.Status != "archived" && (f.Name == "" || strings.EqualFold(f.Name, w.Name)) && (f.ExactName == "" || f.ExactName == w.Name)
+	listChosen(a, workspaces, func(c *call, workspace string, f *workspaceList) (chosen choice[directory.Workspace], err error) {
+		switch {
+		case f.Status == archived: // none is
+			return chosen, nil
+		case f.ExactName != "" || f.Name != "":
+			chosen.rows, chosen.foreign = c.api.Directory.WorkspacesNamed(cmp.Or(f.ExactName, f.Name)), true
+		default:
+			chosen = workspaces.all(c, workspace)
+		}
+		if f.ExactName != "" {
+			chosen.only(func(w *directory.Workspace) bool {
+				return f.ExactName == w.Name && (f.Name == "" || directory.SameName(f.Name, w.Name))
+			})
+		}
+		return chosen, nil
 	}, showWorkspace)
 	one := *workspaces
 	one.query = []*huma.Param{parameter("query", nameFormat, "Whether the name is shown with the emoji that it begins with, which is the default, or without.", huma.Schema{Enum: []any{"display", "plain"}})}

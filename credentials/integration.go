@@ -96,6 +96,48 @@ func (k *Keyring) IntegrationOf(workspace, slug string) (*Integration, bool) {
 // Integrations returns all integrations in the order of their creation.
 func (k *Keyring) Integrations() []*Integration { return k.integrations.All() }
 
+// IntegrationsIn returns the integrations that a workspace has itself, in the order of their creation; of "", those
+// of the organisation.
+func (k *Keyring) IntegrationsIn(workspace string) []*Integration {
+	return k.integrations.Where(byWorkspace, workspace)
+}
+
+// IntegrationsOfWorkspaces returns the integrations that a workspace has itself, of all workspaces, in the order of
+// their creation.
+func (k *Keyring) IntegrationsOfWorkspaces() []*Integration {
+	return k.integrations.Where(byAccess, ofWorkspaces)
+}
+
+// IntegrationsFor returns those of the organisation's integrations that were made available to a workspace by name,
+// and those that are available to all that are not named. The latter may say of the workspace that it may not use
+// them; see [Integration.EnabledIn].
+func (k *Keyring) IntegrationsFor(workspace string) (named, everywhere []*Integration) {
+	return k.integrations.Where(byAccess, forWorkspace+workspace), k.integrations.Where(byAccess, forAll)
+}
+
+// The values of byAccess.
+const (
+	ofWorkspaces = "of workspaces"
+	forAll       = "for all"
+	forWorkspace = "for/" // and the id of the workspace
+)
+
+func (i *Integration) lists() []string {
+	if i.WorkspaceID != "" {
+		return []string{ofWorkspaces}
+	}
+	in := make([]string, 0, len(i.Access)+1)
+	for workspace, may := range i.Access {
+		if may {
+			in = append(in, forWorkspace+workspace)
+		}
+	}
+	if i.AllWorkspaces {
+		in = append(in, forAll)
+	}
+	return in
+}
+
 // ProvidersOf are the providers of an integration, of all workspaces.
 func (k *Keyring) ProvidersOf(integration string) []*VirtualKey {
 	return k.virtualKeys.Where(byIntegration, integration)

@@ -42,8 +42,11 @@ const (
 	byWorkspace = "workspace" // counts
 	bySize      = "size"      // weighs
 
+	byUser        = "user"        // counts API keys
 	byIntegration = "integration" // providers
 	asProvider    = "provider"    // providers by workspace; "": all
+	byAccess      = "access"      // integrations, see [Integration.lists]
+	byManager     = "manager"     // secret references
 
 	providerSecrets = "provider-secrets"
 )
@@ -64,7 +67,8 @@ func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() 
 	rows := storage.NewCollection("api-key", func(k *APIKey) string { return k.ID },
 		storage.Index[APIKey]{Name: byDigest, Unique: true, Keys: (*APIKey).digests},
 		storage.Index[APIKey]{Name: byWorkspace, Counted: true, Max: MaxAPIKeys, Rows: "API keys of a workspace, or of the organisation", Keys: func(k *APIKey) []string { return []string{k.WorkspaceID} }},
-		storage.Index[APIKey]{Name: bySize, Counted: true, Weigh: (*APIKey).size, Max: MaxSize, Rows: "bytes of API keys of a workspace, or of the organisation", Keys: func(k *APIKey) []string { return []string{k.WorkspaceID} }})
+		storage.Index[APIKey]{Name: bySize, Counted: true, Weigh: (*APIKey).size, Max: MaxSize, Rows: "bytes of API keys of a workspace, or of the organisation", Keys: func(k *APIKey) []string { return []string{k.WorkspaceID} }},
+		storage.Index[APIKey]{Name: byUser, Counted: true, Keys: (*APIKey).users})
 	k := &Keyring{
 		db: db, uses: newUses(), apiKeyRows: rows, apiKeys: storage.NewCached(db, rows),
 		virtualKeys: storage.NewCached(db, storage.NewCollection("virtual-key", func(v *VirtualKey) string { return v.ID },
@@ -76,10 +80,12 @@ func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() 
 		integrations: storage.NewCached(db, storage.NewCollection("integration", func(i *Integration) string { return i.ID },
 			storage.Index[Integration]{Name: bySlug, Unique: true, Keys: func(i *Integration) []string { return []string{slugIn(i.WorkspaceID, i.Slug)} }},
 			storage.Index[Integration]{Name: byWorkspace, Counted: true, Max: MaxIntegrations, Rows: "integrations of a workspace, or of the organisation", Keys: func(i *Integration) []string { return []string{i.WorkspaceID} }},
-			storage.Index[Integration]{Name: bySize, Counted: true, Weigh: (*Integration).size, Max: MaxSize, Rows: "bytes of integrations of a workspace, or of the organisation", Keys: func(i *Integration) []string { return []string{i.WorkspaceID} }})),
+			storage.Index[Integration]{Name: bySize, Counted: true, Weigh: (*Integration).size, Max: MaxSize, Rows: "bytes of integrations of a workspace, or of the organisation", Keys: func(i *Integration) []string { return []string{i.WorkspaceID} }},
+			storage.Index[Integration]{Name: byAccess, Memory: true, Keys: (*Integration).lists})),
 		references: storage.NewCached(db, storage.NewCollection("secret-reference", func(r *SecretReference) string { return r.ID },
 			storage.Index[SecretReference]{Name: bySlug, Unique: true, Keys: func(r *SecretReference) []string { return []string{r.Slug} }},
-			storage.Index[SecretReference]{Name: byWorkspace, Counted: true, Max: MaxSecretReferences, Rows: "secret references", Keys: func(r *SecretReference) []string { return []string{""} }})),
+			storage.Index[SecretReference]{Name: byWorkspace, Counted: true, Max: MaxSecretReferences, Rows: "secret references", Keys: func(r *SecretReference) []string { return []string{""} }},
+			storage.Index[SecretReference]{Name: byManager, Memory: true, Keys: func(r *SecretReference) []string { return []string{r.Manager} }})),
 		dataKeys: storage.NewCollection("data-key", func(d *dataKey) string { return d.Purpose }),
 		now:      now,
 		random:   random,
@@ -195,6 +201,24 @@ func (k *Keyring) APIKeys() []*APIKey { return k.apiKeys.All() }
 // organisation's own.
 func (k *Keyring) APIKeysIn(workspace string) []*APIKey {
 	return k.apiKeys.Where(byWorkspace, workspace)
+}
+
+// APIKeysOfUser returns the keys of a user in a workspace, or in "", all of the user's.
+func (k *Keyring) APIKeysOfUser(user, workspace string) []*APIKey {
+	return k.apiKeys.Where(byUser, storage.Combined(user, workspace))
+}
+
+// CountAPIKeysOfUser returns how many keys a user has in a workspace, in a transaction (see [Keyring.In]).
+func (k *Keyring) CountAPIKeysOfUser(user, workspace string) int {
+	return k.apiKeys.Count(byUser, storage.Combined(user, workspace))
+}
+
+// users returns by whom the key of a user is found.
+func (a *APIKey) users() []string {
+	if a.Kind != WorkspaceUser || a.UserID == "" {
+		return nil
+	}
+	return []string{storage.Combined(a.UserID, ""), storage.Combined(a.UserID, a.WorkspaceID)}
 }
 
 // HasOwner reports whether a key made at a first start is still there.

@@ -49,6 +49,11 @@ func (k *Keyring) SecretReference(slugOrID string) (*SecretReference, bool) {
 	return k.references.Find(bySlug, slugOrID)
 }
 
+// SecretReferencesWith returns the references to secrets of a manager in the order of their creation.
+func (k *Keyring) SecretReferencesWith(manager string) []*SecretReference {
+	return k.references.Where(byManager, manager)
+}
+
 // SecretReferences returns all secret references in the order of their creation.
 func (k *Keyring) SecretReferences() []*SecretReference { return k.references.All() }
 

@@ -96,6 +96,7 @@ type Directory struct {
 const (
 	bySlug = "slug"
 	inAll  = "all" // counts
+	byName = "name"
 )
 
 // Open loads the directory of a store.
@@ -104,7 +105,8 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 		organisations: storage.NewCached(db, storage.NewCollection("organisation", func(o *Organisation) string { return o.ID })),
 		workspaces: storage.NewCached(db, storage.NewCollection("workspace", func(w *Workspace) string { return w.ID },
 			storage.Index[Workspace]{Name: bySlug, Unique: true, Keys: func(w *Workspace) []string { return []string{w.Slug} }},
-			storage.Index[Workspace]{Name: inAll, Counted: true, Max: MaxWorkspaces, Rows: "workspaces of an organisation", Keys: func(*Workspace) []string { return []string{""} }})),
+			storage.Index[Workspace]{Name: inAll, Counted: true, Max: MaxWorkspaces, Rows: "workspaces of an organisation", Keys: func(*Workspace) []string { return []string{""} }},
+			storage.Index[Workspace]{Name: byName, Memory: true, Keys: func(w *Workspace) []string { return []string{fold(w.Name)} }})),
 		removals: storage.NewCached(db, storage.NewCollection("workspace-removal", func(r *Removal) string { return r.WorkspaceID })),
 		now:      now,
 		random:   random,
@@ -198,6 +200,16 @@ func (d *Directory) DefaultWorkspace() *Workspace {
 
 // Workspaces returns all workspaces in the order of their creation.
 func (d *Directory) Workspaces() []*Workspace { return d.workspaces.All() }
+
+// WorkspacesNamed returns the workspaces of a name, whatever its case, in the order of their creation.
+func (d *Directory) WorkspacesNamed(name string) []*Workspace {
+	return d.workspaces.Where(byName, fold(name))
+}
+
+// SameName reports whether two names differ in nothing but their case.
+func SameName(a, b string) bool { return fold(a) == fold(b) }
+
+func fold(name string) string { return strings.ToLower(name) }
 
 const slugName = 10 // characters of the name that go into a slug
 

@@ -50,7 +50,10 @@ const (
 	MaxInvites = 10_000
 )
 
-const byToken = "token"
+const (
+	byToken = "token"
+	byList  = "list" // see [Directory.InvitesWith]
+)
 
 func (d *Directory) openInvites(db *storage.DB) {
 	open := func(i *Invite) bool { return i.AcceptedAt == nil && !i.Cancelled && !i.Replaced }
@@ -67,7 +70,8 @@ func (d *Directory) openInvites(db *storage.DB) {
 			}
 			return []string{string(i.Digest[:])}
 		}},
-		storage.Index[Invite]{Name: inAll, Counted: true, Max: MaxInvites, Rows: "invites", Keys: func(*Invite) []string { return []string{""} }}))
+		storage.Index[Invite]{Name: inAll, Counted: true, Max: MaxInvites, Rows: "invites", Keys: func(*Invite) []string { return []string{""} }},
+		storage.Index[Invite]{Name: byList, Memory: true, Keys: func(i *Invite) []string { return storage.Combinations(i.Email, string(i.Role)) }}))
 }
 
 // Status is the status of an invite as the control plane shows it.
@@ -85,6 +89,12 @@ func (i *Invite) Status(now time.Time) string {
 
 // Invites returns all invites in the order of their creation.
 func (d *Directory) Invites() []*Invite { return d.invites.All() }
+
+// InvitesWith returns the invites of an e-mail address, whatever its case, and with a role, in the order of their
+// creation; of "", those of all addresses, or with all roles.
+func (d *Directory) InvitesWith(email string, role roles.Organisation) []*Invite {
+	return d.invites.Where(byList, storage.Combined(strings.ToLower(email), string(role)))
+}
 
 // Invite returns an invite by its id.
 func (d *Directory) Invite(id string) (*Invite, bool) { return d.invites.Get(strings.ToLower(id)) }

@@ -67,6 +67,11 @@ func (d *Directory) UserByEmail(email string) (*User, bool) {
 // Users returns all users in the order of their creation.
 func (d *Directory) Users() []*User { return d.users.All() }
 
+// UsersWith returns the users with a role in the order of their creation.
+func (d *Directory) UsersWith(role roles.Organisation) []*User {
+	return d.users.Where(byRole, string(role))
+}
+
 // PutUser stores a new user, if it has no id, or a changed copy. An error that wraps
 // storage.ErrExists means that another user has the e-mail address.
 func (d *Directory) PutUser(tx *storage.Txn, u *User) error {
@@ -89,8 +94,13 @@ func (d *Directory) Member(workspace, user string) (*Member, bool) {
 	return d.members.Get(memberID(workspace, strings.ToLower(user)))
 }
 
-// Members returns all memberships, those of a workspace one after the other.
-func (d *Directory) Members() []*Member { return d.members.All() }
+// Members returns the memberships of a workspace, in the order of the ids of the users.
+func (d *Directory) Members(workspace string) []*Member {
+	return d.members.Where(ofWorkspace, workspace)
+}
+
+// Memberships returns those of a user, in the order of the ids of the workspaces.
+func (d *Directory) Memberships(user string) []*Member { return d.members.Where(ofUser, user) }
 
 // PutMember stores a new membership, or a changed copy.
 func (d *Directory) PutMember(tx *storage.Txn, m *Member) error {

@@ -58,6 +58,7 @@ type Store struct {
 const (
 	bySlug      = "slug"
 	byWorkspace = "workspace"
+	byList      = "list" // see [Guardrail.lists]
 )
 
 // OpenStore loads the guardrails of a store.
@@ -66,7 +67,8 @@ func OpenStore(ctx context.Context, db *storage.DB, sealer versions.Sealer, now 
 		rows: storage.NewCached(db, storage.NewCollection("guardrail", func(g *Guardrail) string { return g.ID },
 			storage.Index[Guardrail]{Name: bySlug, Unique: true, Keys: func(g *Guardrail) []string { return []string{g.Slug} }},
 			storage.Index[Guardrail]{Name: byWorkspace, Counted: true, Max: MaxGuardrails, Rows: "guardrails of a workspace", Keys: func(g *Guardrail) []string { return []string{g.WorkspaceID} }},
-			storage.Index[Guardrail]{Name: "size", Counted: true, Weigh: func(g *Guardrail) int { return versions.Size(g.Versions) }, Max: MaxGuardrailSize, Rows: "bytes of guardrails of a workspace, with their versions", Keys: func(g *Guardrail) []string { return []string{g.WorkspaceID} }})),
+			storage.Index[Guardrail]{Name: "size", Counted: true, Weigh: func(g *Guardrail) int { return versions.Size(g.Versions) }, Max: MaxGuardrailSize, Rows: "bytes of guardrails of a workspace, with their versions", Keys: func(g *Guardrail) []string { return []string{g.WorkspaceID} }},
+			storage.Index[Guardrail]{Name: byList, Memory: true, Keys: (*Guardrail).lists})),
 		history: &versions.History[*Hook]{Sealer: sealer, Now: now, NewID: func() string { return storage.NewID(random) }},
 	}
 	return s, s.rows.Load(ctx)
@@ -140,6 +142,25 @@ func textOf(text string) Text {
 
 // All returns all guardrails in the order of their creation.
 func (s *Store) All() []*Guardrail { return s.rows.All() }
+
+// OfWorkspace returns the guardrails of a workspace in the order of their creation; of "", those of the
+// organisation.
+func (s *Store) OfWorkspace(workspace string) []*Guardrail {
+	return s.rows.Where(byWorkspace, workspace)
+}
+
+// OfWorkspaces returns the guardrails of all workspaces, without those of the organisation, in the order of their
+// creation.
+func (s *Store) OfWorkspaces() []*Guardrail { return s.rows.Where(byList, ofWorkspaces) }
+
+const ofWorkspaces = "workspaces"
+
+func (g *Guardrail) lists() []string {
+	if g.WorkspaceID == "" {
+		return nil
+	}
+	return []string{ofWorkspaces}
+}
 
 // CountOf returns how many guardrails a workspace has, in a transaction (see [Store.In]).
 func (s *Store) CountOf(workspace string) int { return s.rows.Count(byWorkspace, workspace) }

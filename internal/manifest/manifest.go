@@ -159,6 +159,7 @@ type session struct {
 	workspace    string // the default one
 	// contents are those of new versions of prompts, by the ids of the versions.
 	contents map[string]*prompts.Content
+	versions map[string]bool // the ids of those that are stored; see hasVersion
 }
 
 func (s *Services) session(sealer *Sealer) (*session, error) {

@@ -17,23 +17,23 @@ import (
 // contentFields are the members of a version of a prompt that are its content.
 var contentFields = []string{"description", "created_by", "string", "raw", "parameters", "model", "virtual_key", "tools", "tool_choice", "functions", "metadata"}
 
-// content returns the content of a version, which is stored or new.
-func (x *session) content(v *prompts.Version) (*prompts.Content, error) {
+// content returns the content of a version of a prompt, which is stored or new.
+func (x *session) content(p *prompts.Prompt, v *prompts.Version) (*prompts.Content, error) {
 	if c, ok := x.contents[v.ID]; ok {
 		return c, nil
 	}
-	return x.Prompts.Content(context.Background(), v)
+	return x.Prompts.Content(context.Background(), p, v)
 }
 
 // contentOf returns the members of a version that are its content.
-func (x *session) contentOf(v *prompts.Version) ([]byte, error) {
-	c, err := x.content(v)
+func (x *session) contentOf(p *prompts.Prompt, v *prompts.Version) ([]byte, error) {
+	c, err := x.content(p, v)
 	if err != nil {
 		return nil, err
 	}
 	text, err := stdjson.Marshal(c)
 	f := &form{text: text, err: err}
-	f.drop("id")
+	f.drop("id", "prompt_id")
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -46,7 +46,7 @@ func writePrompt(x *session, p *prompts.Prompt, f *form) error {
 		f.drop("collection_id")
 	}
 	for i := range p.Versions {
-		text, err := x.contentOf(&p.Versions[i])
+		text, err := x.contentOf(p, &p.Versions[i])
 		if err != nil {
 			return err
 		}
@@ -88,12 +88,12 @@ func readPrompt(x *session, f *form, old *prompts.Prompt, at string) (func(*prom
 			return nil, misread(at, err)
 		}
 		if n := slices.IndexFunc(all, func(had prompts.Version) bool { return had.Number == fields.Number }); n >= 0 {
-			before, err := x.contentOf(&all[n])
+			before, err := x.contentOf(old, &all[n])
 			if err != nil {
 				return nil, err
 			}
 			x.contents[""] = c
-			after, err := x.contentOf(new(prompts.Version))
+			after, err := x.contentOf(new(prompts.Prompt), new(prompts.Version))
 			delete(x.contents, "")
 			if err != nil {
 				return nil, wrong(at, "%v", err)
@@ -114,7 +114,7 @@ func readPrompt(x *session, f *form, old *prompts.Prompt, at string) (func(*prom
 		if added.CreatedAt.IsZero() {
 			added.CreatedAt = x.Now().UTC()
 		}
-		if _, err := x.Prompts.Content(context.Background(), &added); err == nil || x.contents[added.ID] != nil {
+		if x.hasVersion(added.ID) {
 			return nil, wrong(at+".id", "another version has it")
 		}
 		c.ID = added.ID
@@ -132,7 +132,7 @@ func readPrompt(x *session, f *form, old *prompts.Prompt, at string) (func(*prom
 		}
 		for i := range all {
 			if v := &all[i]; v.Number == p.Published {
-				c, err := x.content(v)
+				c, err := x.content(p, v)
 				if err != nil {
 					return err
 				}
@@ -142,6 +142,19 @@ func readPrompt(x *session, f *form, old *prompts.Prompt, at string) (func(*prom
 		}
 		return wrong(at+".published", "expected the number of a version")
 	}, nil
+}
+
+// hasVersion reports whether a version of a prompt, which is stored or new, has an id.
+func (x *session) hasVersion(id string) bool {
+	if x.versions == nil {
+		x.versions = make(map[string]bool)
+		for _, p := range x.Prompts.All() {
+			for i := range p.Versions {
+				x.versions[p.Versions[i].ID] = true
+			}
+		}
+	}
+	return x.versions[id] || x.contents[id] != nil
 }
 
 func putPrompt(x *session, tx *storage.Txn, p *prompts.Prompt) error {

@@ -21,7 +21,8 @@ type Store[P any] struct {
 func openStore[P any](ctx context.Context, db *storage.DB, kind string, base func(*P) *Policy, validate func(*P) error, now func() time.Time, changed func()) (*Store[P], error) {
 	s := &Store[P]{kind: kind, base: base, validate: validate, now: now}
 	s.rows = storage.NewCached(db, storage.NewCollection(kind, func(p *P) string { return base(p).ID },
-		storage.Index[P]{Name: byBounds, Counted: true, Keys: func(p *P) []string { return base(p).bounds() }}))
+		storage.Index[P]{Name: byBounds, Counted: true, Keys: func(p *P) []string { return base(p).bounds() }},
+		storage.Index[P]{Name: byList, Memory: true, Keys: func(p *P) []string { return base(p).lists() }}))
 	s.rows.OnChange(changed)
 	return s, s.rows.Load(ctx)
 }
@@ -38,6 +39,31 @@ func (s *Store[P]) Get(id string) (*P, bool) { return s.rows.Get(id) }
 
 // All returns all policies in the order of their creation.
 func (s *Store[P]) All() []*P { return s.rows.All() }
+
+// Listed returns the policies of a workspace and of a type that are archived, or are not, in the order of their
+// creation; of "", those of all workspaces, or of all types.
+func (s *Store[P]) Listed(workspace, kind string, archived bool) []*P {
+	return s.rows.Where(byList, listName(archived, storage.Combined(workspace, kind)))
+}
+
+// byList is the index of [Store.Listed].
+const byList = "list"
+
+// lists returns the names of the lists that the policy is in.
+func (p *Policy) lists() []string {
+	in := storage.Combinations(p.WorkspaceID, p.Type)
+	for i, of := range in {
+		in[i] = listName(p.Archived, of)
+	}
+	return in
+}
+
+func listName(archived bool, of string) string {
+	if archived {
+		return "archived/" + of
+	}
+	return "active/" + of
+}
 
 // Put stores a policy, whose ID is set, and sets its times. The error is a *FieldError, a
 // *TooManyError, or the error of the store.

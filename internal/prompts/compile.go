@@ -185,7 +185,7 @@ func (s *Store) Compiled(ctx context.Context, p *Prompt, v *Version) (*Compiled,
 	if c := s.compiled.get(v.ID); c != nil {
 		return c, nil
 	}
-	content, err := s.Content(ctx, v)
+	content, err := s.Content(ctx, p, v)
 	if err != nil {
 		return nil, fmt.Errorf("reading version %d of %s: %w", v.Number, p.Slug, err)
 	}

@@ -6,7 +6,6 @@ package prompts
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -99,6 +97,7 @@ const (
 	byName      = "name"
 	byWorkspace = "workspace" // counted by workspace
 
+	byParent     = "parent" // collections
 	byCollection = "collection"
 	byList       = "list" // see [Prompt.lists]
 )
@@ -132,8 +131,9 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 			storage.Index[Label]{Name: byWorkspace, Counted: true, Max: MaxLabels, Rows: "labels of a workspace", Keys: func(l *Label) []string { return []string{l.WorkspaceID} }})),
 		collections: storage.NewCached(db, storage.NewCollection("prompt-collection", func(c *Collection) string { return c.ID },
 			storage.Index[Collection]{Name: bySlug, Unique: true, Keys: func(c *Collection) []string { return []string{c.Slug} }},
-			storage.Index[Collection]{Name: byWorkspace, Counted: true, Max: MaxCollections, Rows: "collections of a workspace", Keys: func(c *Collection) []string { return []string{c.WorkspaceID} }})),
-		contents: storage.NewCollection("prompt-version", func(c *Content) string { return c.ID }),
+			storage.Index[Collection]{Name: byWorkspace, Counted: true, Max: MaxCollections, Rows: "collections of a workspace", Keys: func(c *Collection) []string { return []string{c.WorkspaceID} }},
+			storage.Index[Collection]{Name: byParent, Memory: true, Keys: (*Collection).parents})),
+		contents: storage.NewCollection("prompt-version", (*Content).key),
 	}
 	db.OnCheck(s.check)
 	return s, errors.Join(s.prompts.Load(ctx), s.labels.Load(ctx), s.collections.Load(ctx))
@@ -280,7 +280,7 @@ func (s *Store) Put(tx *storage.Txn, p *Prompt, c *Content) error {
 			p.Model = c.ModelName()
 		}
 		c.ID = v.ID
-		if err := s.contents.Put(tx, c); err != nil {
+		if err := s.putContent(tx, p, c); err != nil {
 			return err
 		}
 	}
@@ -290,7 +290,7 @@ func (s *Store) Put(tx *storage.Txn, p *Prompt, c *Content) error {
 // Restore stores a prompt as it is, with the contents of those of its versions that are new.
 func (s *Store) Restore(tx *storage.Txn, p *Prompt, added []*Content) error {
 	for _, c := range added {
-		if err := s.contents.Put(tx, c); err != nil {
+		if err := s.putContent(tx, p, c); err != nil {
 			return err
 		}
 	}
@@ -299,7 +299,7 @@ func (s *Store) Restore(tx *storage.Txn, p *Prompt, added []*Content) error {
 
 // Publish publishes a version of a changed copy of a prompt, and stores the prompt.
 func (s *Store) Publish(ctx context.Context, tx *storage.Txn, p *Prompt, v *Version) error {
-	c, err := s.In(tx).Content(ctx, v)
+	c, err := s.In(tx).Content(ctx, p, v)
 	if err != nil {
 		return err
 	}
@@ -311,7 +311,7 @@ func (s *Store) Publish(ctx context.Context, tx *storage.Txn, p *Prompt, v *Vers
 func (s *Store) drop(tx *storage.Txn, p *Prompt) error {
 	for i := range p.Versions {
 		if v := &p.Versions[i]; v.Number != p.Published && len(s.LabelsOf(p, v)) == 0 {
-			if err := s.contents.Delete(tx, v.ID); err != nil {
+			if err := s.dropContent(tx, p, v); err != nil {
 				return err
 			}
 			p.Versions = slices.Delete(p.Versions, i, i+1)
@@ -324,23 +324,11 @@ func (s *Store) drop(tx *storage.Txn, p *Prompt) error {
 // Delete removes a prompt with all its versions.
 func (s *Store) Delete(tx *storage.Txn, p *Prompt) error {
 	for i := range p.Versions {
-		if err := s.contents.Delete(tx, p.Versions[i].ID); err != nil {
+		if err := s.dropContent(tx, p, &p.Versions[i]); err != nil {
 			return err
 		}
 	}
 	return s.prompts.Delete(tx, p.ID)
-}
-
-// Content reads the content of a version.
-func (s *Store) Content(ctx context.Context, v *Version) (c *Content, err error) {
-	if s.tx != nil {
-		return s.contents.Get(s.tx, v.ID)
-	}
-	err = s.db.View(ctx, func(tx storage.Tx) error {
-		c, err = s.contents.Get(tx, v.ID)
-		return err
-	})
-	return c, err
 }
 
 // universal are the labels of every workspace.
@@ -353,8 +341,17 @@ var universal = []*Label{
 // Universal reports whether the label belongs to every workspace.
 func (l *Label) Universal() bool { return l.WorkspaceID == "" }
 
-// Labels returns all labels, beginning with those of every workspace.
-func (s *Store) Labels() []*Label { return append(slices.Clone(universal), s.labels.All()...) }
+// UniversalLabels returns the labels of every workspace. The slice is shared and must not be modified.
+func UniversalLabels() []*Label { return universal }
+
+// Labels returns the labels that a workspace has itself, in the order of their creation; of "", those of all
+// workspaces.
+func (s *Store) Labels(workspace string) []*Label {
+	if workspace == "" {
+		return s.labels.All()
+	}
+	return s.labels.Where(byWorkspace, workspace)
+}
 
 // Label returns a label by its id.
 func (s *Store) Label(id string) (*Label, bool) {
@@ -402,8 +399,16 @@ func DefaultCollection(workspace string, since time.Time) *Collection {
 	return &Collection{ID: id, Slug: "co-default-" + id[:6], Name: "Default", WorkspaceID: workspace, CreatedAt: since, UpdatedAt: since, Default: true}
 }
 
-// Collections returns the created collections in the order of their creation.
-func (s *Store) Collections() []*Collection { return s.collections.All() }
+// Collections returns the created collections of a workspace in the order of their creation; of "", those of all.
+func (s *Store) Collections(workspace string) []*Collection {
+	if workspace == "" {
+		return s.collections.All()
+	}
+	return s.collections.Where(byWorkspace, workspace)
+}
+
+// CollectionsIn returns the collections in another one, in the order of their creation.
+func (s *Store) CollectionsIn(id string) []*Collection { return s.collections.Where(byParent, id) }
 
 // Collection returns a created collection by its id or slug.
 func (s *Store) Collection(idOrSlug string) (*Collection, bool) {
@@ -411,6 +416,13 @@ func (s *Store) Collection(idOrSlug string) (*Collection, bool) {
 		return c, true
 	}
 	return s.collections.Find(bySlug, idOrSlug)
+}
+
+func (c *Collection) parents() []string {
+	if c.ParentID == "" {
+		return nil
+	}
+	return []string{c.ParentID}
 }
 
 // PutCollection stores a collection, which is new if it has no id.
@@ -425,31 +437,4 @@ func (s *Store) PutCollection(tx *storage.Txn, c *Collection) error {
 // DeleteCollection removes a collection.
 func (s *Store) DeleteCollection(tx *storage.Txn, id string) error {
 	return s.collections.Delete(tx, id)
-}
-
-// A Content is the content of a version. JSON in it is stored as it was sent.
-type Content struct {
-	ID          string `json:"id"` // of the version
-	Description string `json:"description,omitempty"`
-	CreatedBy   string `json:"created_by,omitempty"`
-
-	String     string          `json:"string"`
-	Raw        bool            `json:"raw,omitempty"`
-	Parameters json.RawMessage `json:"parameters,omitempty"` // an object
-	Model      string          `json:"model,omitempty"`
-	VirtualKey string          `json:"virtual_key,omitempty"`
-	Tools      json.RawMessage `json:"tools,omitempty"`
-	ToolChoice json.RawMessage `json:"tool_choice,omitempty"`
-	Functions  json.RawMessage `json:"functions,omitempty"`
-	Metadata   json.RawMessage `json:"metadata,omitempty"`
-}
-
-// Size is what the texts take, in bytes.
-func (c *Content) Size() int {
-	return len(c.Description) + len(c.String) + len(c.Parameters) + len(c.Model) + len(c.VirtualKey) + len(c.Tools) + len(c.ToolChoice) + len(c.Functions) + len(c.Metadata)
-}
-
-// ModelName returns the version's model, which is in its field or among its parameters.
-func (c *Content) ModelName() string {
-	return cmp.Or(c.Model, gjson.GetBytes(c.Parameters, "model").Str)
 }

@@ -61,6 +61,9 @@ func (a *Aliases) Get(id string) (*Alias, bool) { return a.rows.Get(id) }
 // All returns all aliases in the order of their creation.
 func (a *Aliases) All() []*Alias { return a.rows.All() }
 
+// OfWorkspace returns the aliases of a workspace in the order of their creation.
+func (a *Aliases) OfWorkspace(workspace string) []*Alias { return a.rows.Where(byWorkspace, workspace) }
+
 // Target returns what a name stands for in a workspace: @slug/model, the id of a saved
 // config, or "" if it is not an alias.
 func (a *Aliases) Target(workspace, name string) string {
