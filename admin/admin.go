@@ -174,6 +174,7 @@ func New(s Services) *API {
 	a.plugins()
 	a.health()
 	a.self()
+	a.keyDetails()
 	a.rateLimits()
 	a.usageLimits()
 	a.logs()

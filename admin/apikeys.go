@@ -32,11 +32,14 @@ type APIKey struct {
 	RateLimits          []carriedRate  `json:"rate_limits"`
 	UsageLimits         *shownBudget   `json:"usage_limits"`
 	LastResetAt         *string        `json:"last_reset_at" format:"date-time" doc:"Of its usage."`
+	NextUsageResetAt    *string        `json:"next_usage_reset_at" format:"date-time" doc:"The same as in usage_limits."`
+	ResetUsage          *float64       `json:"reset_usage"`
 	Scopes              []string       `json:"scopes"`
 	Defaults            apiKeyDefaults `json:"defaults"`
 	AllowConfigOverride *bool          `json:"allow_config_override"`
 	AlertEmails         []string       `json:"alert_emails"`
 	ExpiresAt           *string        `json:"expires_at"`
+	ExpiryEnforced      int            `json:"expiry_enforced" enum:"1" doc:"A key that has expired is refused."`
 	LastUsedAt          *string        `json:"last_used_at" doc:"To the minute."`
 	RotationPolicy      *shownRotation `json:"rotation_policy"`
 	TransitionEndsAt    *string        `json:"key_transition_expires_at" doc:"When the secret before the last rotation stops working."`
@@ -59,7 +62,12 @@ func showAPIKey(c *call, k *credentials.APIKey) APIKey {
 		transition = nil
 	}
 	limits := c.limitsOf(k.ID)
+	var resets *string
+	if limits.budget != nil {
+		resets = limits.budget.NextUsageResetAt
+	}
 	return APIKey{
+		NextUsageResetAt: resets, ExpiryEnforced: 1,
 		LastResetAt: limits.lastResetAt, RateLimits: limits.rates, UsageLimits: limits.budget,
 		LastUsedAt: formatOptionalTime(used), RotationPolicy: showRotation(k.Rotation), TransitionEndsAt: formatOptionalTime(transition),
 		ID: k.ID, Key: k.Hint, Name: k.Name, Type: string(k.Kind), OrganisationID: k.OrganisationID,
@@ -178,11 +186,10 @@ func (c *call) chooseAPIKeys(all choice[credentials.APIKey], ids []string) choic
 				all.rows = append(all.rows, k)
 			}
 		}
-		slices.SortFunc(all.rows, func(a, b *credentials.APIKey) int { return strings.Compare(a.ID, b.ID) })
-		all.rows = slices.Compact(all.rows)
+		all.rows = inOrder(func(k *credentials.APIKey) string { return k.ID }, all.rows)
 	}
 	if slices.ContainsFunc(keyScopes("list"), func(scope string) bool { return !c.caller.May(scope) }) {
-		all.keep = func(k *credentials.APIKey) bool { return c.caller.May(k.Kind.Resource() + ".list") }
+		all.only(func(k *credentials.APIKey) bool { return c.caller.May(k.Kind.Resource() + ".list") })
 	}
 	return all
 }

@@ -28,7 +28,10 @@ var answersJSON []byte
 // orNull lists members by schema that are an object or null, because huma assumes that
 // a referenced object is never null. The tests validate all answers against the
 // document.
-var orNull = [][2]string{{"APIKey", "usage_limits"}, {"APIKey", "rotation_policy"}, {"VirtualKey", "usage_limits"}, {"Provider", "usage_limits"}, {"Workspace", "defaults"}, {"Self", "user"}}
+var orNull = [][2]string{
+	{"APIKey", "usage_limits"}, {"APIKey", "rotation_policy"}, {"VirtualKey", "usage_limits"}, {"Provider", "usage_limits"}, {"Workspace", "defaults"}, {"Self", "user"},
+	{"KeyDetails", "usage_limits"}, {"KeyDetails", "rotation_policy"}, {"KeyDetails", "workspace_details"},
+}
 
 // describe adds to the OpenAPI document what huma does not know.
 func describe(document *huma.OpenAPI) {

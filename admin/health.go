@@ -21,7 +21,14 @@ type openBreaker struct {
 	Until    string `json:"until" format:"date-time" doc:"When the target is tried again."`
 }
 
+type alive struct {
+	Status string `json:"status" enum:"success"`
+}
+
 func (a *API) health() {
+	register(a, route{
+		method: http.MethodGet, path: "/admin/health", scopes: []string{"organisation_settings.read"}, open: true, summary: "Whether the control plane answers",
+	}, func(*call, *struct{}) (*output[alive], error) { return &output[alive]{alive{"success"}}, nil })
 	register(a, route{
 		method: http.MethodGet, path: "/gateway/health", scopes: []string{"organisation_settings.read"}, summary: "Open circuit breakers, and why",
 	}, func(c *call, _ *struct{}) (*struct{ Body Health }, error) {

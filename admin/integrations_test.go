@@ -318,3 +318,28 @@ func TestManyWorkspacesGetAccessAtOnce(t *testing.T) {
 		t.Errorf("there are %d providers", got)
 	}
 }
+
+// Providers have the tags of their integrations, and are found by them.
+func TestProvidersHaveTheTagsOfTheirIntegration(t *testing.T) {
+	a := newAPI(t)
+	workspace := a.s.Directory.DefaultWorkspace().ID
+	for _, team := range []string{"red", "blue"} {
+		a.ok("POST", "/v1/integrations", `{"name":"`+team+`","slug":"`+team+`","ai_provider_id":"openai","key":"sk-0123456789","tags":{"team":"`+team+`","all":"yes"}}`)
+		a.ok("PUT", "/v1/integrations/"+team+"/workspaces", `{"workspaces":[{"id":"`+workspace+`","enabled":true}]}`)
+	}
+	for tags, want := range map[string]string{`{"team":"red"}`: "red", `{"team":"red","all":"yes"}`: "red", `{"all":"yes"}`: "red blue", `{"team":"none"}`: "", `{"none":"red"}`: "", `{}`: "red blue"} {
+		var got []string
+		for _, p := range a.ok("GET", "/v1/providers?tags="+url.QueryEscape(tags), "").get("data.#.slug").Array() {
+			got = append(got, p.Str)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q", tags, got)
+		}
+	}
+	for _, path := range []string{"/v1/providers/red", "/v1/virtual-keys/red"} {
+		if tags := a.ok("GET", path, "").get("tags"); tags.Get("team").Str != "red" {
+			t.Errorf("%s: %s", path, tags.Raw)
+		}
+	}
+	a.refuses(ownerKey, "GET", "/v1/providers?tags=red", "", 400, "tags")
+}

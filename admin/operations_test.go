@@ -77,7 +77,7 @@ var callBodies = map[string]string{
 }
 
 // keyless are the routes that no scope decides about.
-var keyless = []string{"POST " + acceptPath, "GET /v1/auth/self"}
+var keyless = []string{"POST " + acceptPath, "GET /v1/admin/health", "GET /v1/auth/self", "GET /v1/api-keys/self/details"}
 
 // Every operation, as it is registered, is allowed with one of its scopes and with no other; a
 // body that it does not know is refused in the envelope; what it changes has a row in the audit

@@ -24,6 +24,7 @@ type Provider struct {
 	UsageLimits    *shownBudget    `json:"usage_limits"`
 	RateLimits     []carriedRate   `json:"rate_limits"`
 	ResetUsage     *float64        `json:"reset_usage"`
+	Tags           tags            `json:"tags" doc:"Those of the integration."`
 	LastResetAt    *string         `json:"last_reset_at" format:"date-time" doc:"Of its usage."`
 	CreatedAt      string          `json:"created_at" format:"date-time"`
 	LastUpdatedAt  string          `json:"last_updated_at" format:"date-time"`
@@ -37,7 +38,7 @@ func showProvider(c *call, v *credentials.VirtualKey) Provider {
 	return Provider{
 		ID: v.ID, Slug: v.Slug, Name: v.Name, IntegrationID: v.IntegrationID, AIProviderID: v.Provider, WorkspaceID: v.WorkspaceID, Note: text(v.Note),
 		Status: limits.statusOr(v.Status(c.api.Now())), RateLimits: limits.rates, UsageLimits: limits.budget, LastResetAt: limits.lastResetAt, CreatedAt: formatTime(v.CreatedAt), LastUpdatedAt: formatTime(v.UpdatedAt),
-		ExpiresAt: formatOptionalTime(v.ExpiresAt), Object: "provider",
+		ExpiresAt: formatOptionalTime(v.ExpiresAt), Tags: c.tagsOf(v), Object: "provider",
 	}
 }
 
@@ -62,6 +63,19 @@ type updateProvider struct {
 	ResetUsage bool    `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
 }
 
+// providerList holds the query parameters of the list.
+type providerList struct {
+	WorkspaceFilter
+	Tags string `query:"tags" maxLength:"4096" doc:"Only those whose integration has all of these: an object of texts, as JSON."`
+	tags tags
+}
+
+// Resolve parses the tags.
+func (f *providerList) Resolve(huma.Context) (errs []error) {
+	f.tags, errs = readTags(f.Tags)
+	return errs
+}
+
 const includeConfigurations = "include_configurations"
 
 func (a *API) providers() {
@@ -84,7 +98,13 @@ func (a *API) providers() {
 		workspace: func(v *credentials.VirtualKey) string { return v.WorkspaceID },
 	}
 	create(a, all, (*call).createProvider)
-	list[credentials.VirtualKey, WorkspaceFilter](a, all, nil, showProvider)
+	listChosen(a, all, func(c *call, workspace string, f *providerList) (choice[credentials.VirtualKey], error) {
+		chosen := all.all(c, workspace)
+		if f.tags != nil {
+			chosen.only(func(v *credentials.VirtualKey) bool { return hasTags(c.tagsOf(v), f.tags) })
+		}
+		return chosen, nil
+	}, showProvider)
 	one := *all
 	one.query = append(one.query, parameter("query", includeConfigurations, "Shows the integration's configurations, to the data-service token only.", huma.Schema{Enum: []any{"true", "false"}}))
 	read(a, &one, "", "Get a provider", func(c *call, v *credentials.VirtualKey) (*Provider, error) {

@@ -95,3 +95,41 @@ func TestAJWTWithLimitsMakesNoKeys(t *testing.T) {
 		t.Errorf("%d %s", out.status, out.body)
 	}
 }
+
+// A key learns what it is and obeys, without a scope, and nothing of other workspaces.
+func TestAKeyLearnsItsDetails(t *testing.T) {
+	a := newAPI(t)
+	red := a.workspace("red")
+	slug := a.ok("POST", "/v1/guardrails", `{"name":"g","workspace_id":"red","checks":[{"id":"default.contains","parameters":{"words":["x"],"operator":"none"}}],"actions":{}}`).get("slug").Str
+	a.ok("PUT", "/v1/admin/workspaces/red", `{"defaults":{"input_guardrails":["`+slug+`"]}}`)
+	made := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"red","scopes":["completions.write"],"usage_limits":{"type":"requests","credit_limit":5,"periodic_reset":"weekly"},"defaults":{"metadata":{"team":"a"}}}`)
+	key := made.get("key").Str
+	for _, path := range []string{"/v1/api-keys/self/details", "/v2/api-keys/self/details"} {
+		out := a.as(key, "GET", path, "")
+		if out.status != 200 || out.get("id").Str != made.get("id").Str || out.get("name").Str != "k" || out.get("scopes").Raw != `["completions.write"]` || out.get("key").Str == key ||
+			out.get("organisation_id").Str == "" || out.get("organisation_details.id").Str != out.get("organisation_id").Str || !out.get("organisation_details.block_inline_config").IsBool() ||
+			out.get("workspace_id").Str != red || out.get("workspace_details.slug").Str != "red" || out.get("workspace_details.input_guardrails").Raw != `["`+slug+`"]` ||
+			out.get("workspace_details.excluded_from_input_guardrails").Raw != "false" || out.get("defaults.metadata.team").Str != "a" || out.get("status").Str != "active" ||
+			out.get("next_usage_reset_at").Str != out.get("usage_limits.next_usage_reset_at").Str || out.get("next_usage_reset_at").Str == "" || out.get("expiry_enforced").Int() != 1 {
+			t.Errorf("%s: %d %s", path, out.status, out.body)
+		}
+	}
+	organisation, _ := a.key("organisation/service", `"logs.view"`)
+	if out := a.as(organisation, "GET", "/v1/api-keys/self/details", ""); out.status != 200 || out.get("workspace_details").Raw != "null" {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	a.refuses(ownerKey, "GET", "/v1/api-keys/self/details", "", 404, "admin_key") // of the configuration
+	a.refuses(a.jwt(map[string]any{"sub": "ci", "scope": "gw.configs.list", "workspace_slug": "red"}), "GET", "/v1/api-keys/self/details", "", 401, "expected an API key")
+	a.refuses(systemToken, "GET", "/v1/api-keys/self/details", "", 403, "data-service token")
+	a.refuses("gw-unknown", "GET", "/v1/api-keys/self/details", "", 401, "")
+}
+
+// Programs that set a gateway up ask whether its control plane is there, with a key or without.
+func TestTheControlPlaneSaysThatItIsThere(t *testing.T) {
+	a := newAPI(t)
+	for _, key := range []string{"", ownerKey} {
+		if out := a.as(key, "GET", "/v1/admin/health", ""); out.status != 200 || out.get("status").Str != "success" {
+			t.Errorf("%d %s", out.status, out.body)
+		}
+	}
+}

@@ -35,6 +35,8 @@ type VirtualKey struct {
 	UsageLimits    *shownBudget    `json:"usage_limits"`
 	RateLimits     []carriedRate   `json:"rate_limits"`
 	LastResetAt    *string         `json:"last_reset_at" format:"date-time" doc:"Of its usage."`
+	ResetUsage     *float64        `json:"reset_usage"`
+	Tags           tags            `json:"tags" doc:"Of a provider: those of its integration."`
 	SecretMappings []ShownMapping  `json:"secret_mappings"`
 	CreatedAt      string          `json:"created_at" format:"date-time"`
 	LastUpdatedAt  string          `json:"last_updated_at" format:"date-time"`
@@ -50,6 +52,7 @@ func showVirtualKey(c *call, v *credentials.VirtualKey) VirtualKey {
 		WorkspaceID: v.WorkspaceID, RateLimits: limits.rates, UsageLimits: limits.budget, LastResetAt: limits.lastResetAt, SecretMappings: showMappings(&v.Credential, "model_config"), CreatedAt: formatTime(v.CreatedAt),
 		LastUpdatedAt: formatTime(v.UpdatedAt), ExpiresAt: formatOptionalTime(v.ExpiresAt), Object: "virtual-key",
 	}
+	out.Tags = c.tagsOf(v)
 	if out.ModelConfig == nil {
 		out.ModelConfig = json.RawMessage("{}")
 	}
@@ -57,6 +60,17 @@ func showVirtualKey(c *call, v *credentials.VirtualKey) VirtualKey {
 		out.WorkspaceName = w.Name
 	}
 	return out
+}
+
+// tags are the tags of an integration.
+type tags = map[string]string
+
+// tagsOf returns the tags of the integration of a provider.
+func (c *call) tagsOf(v *credentials.VirtualKey) tags {
+	if i, ok := c.api.Keyring.Integration(v.IntegrationID); ok && i.Tags != nil {
+		return i.Tags
+	}
+	return tags{}
 }
 
 // VirtualKeyFields are the fields of both create and update.

@@ -101,7 +101,7 @@ func TestEveryRouteIsForWhoItIsFor(t *testing.T) {
 		path = strings.TrimPrefix(path, "/v1")
 		for method := range methods.Map() {
 			method = strings.ToUpper(method)
-			if "/v1"+path == acceptPath || path == "/auth/self" {
+			if slices.Contains(keyless, method+" /v1"+path) {
 				continue // without a key; for everyone without one
 			}
 			begin := ""
