@@ -29,7 +29,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/guardrails"
 	_ "github.com/caddy-gw/gateway/guardrails/standard"
-	_ "github.com/caddy-gw/gateway/internal/command"
+	"github.com/caddy-gw/gateway/internal/command"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/roles"
 )
@@ -452,7 +452,7 @@ func TestReferenceIsMadeFromTheCode(t *testing.T) {
 	for page, tables := range map[string]map[string]func(*testing.T) string{
 		referencePage: {
 			"configs": configsTable, "fields": fieldsTable, "scopes": scopesTable, "settings": settingsTable, "syntax": syntaxes, "options": optionsTable,
-			"commands": commandsTable,
+			"commands": commandsTable, "outcomes": outcomesTable,
 		},
 		"docs/guardrails.md": {"checks": checksTable},
 	} {
@@ -507,6 +507,16 @@ func checksTable(*testing.T) string {
 			parameters = append(parameters, text)
 		}
 		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", k.ID, cell(k.Doc), cell(strings.Join(parameters, "; ")))
+	}
+	return out.String()
+}
+
+// outcomesTable has the exit codes of the commands of caddy gw.
+func outcomesTable(*testing.T) string {
+	var out strings.Builder
+	out.WriteString("| exit code | when |\n|---|---|\n")
+	for _, o := range command.Outcomes {
+		fmt.Fprintf(&out, "| %d | %s |\n", o.Code, cell(o.When))
 	}
 	return out.String()
 }

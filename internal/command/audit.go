@@ -13,7 +13,6 @@ import (
 )
 
 func auditCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "audit", Short: "Verifies the audit trail", Args: cobra.NoArgs}
 	var logs, keys []string
 	verify := withServer(&cobra.Command{
 		Use: "verify", Short: "Says whether rows of the audit trail were removed or changed", Args: cobra.NoArgs,
@@ -64,8 +63,7 @@ should be kept on another machine.`,
 	})
 	verify.Flags().StringSliceVar(&logs, "log", nil, "Logs of Caddy with checkpoints")
 	verify.Flags().StringSliceVar(&keys, "key-file", nil, "Files with earlier keys of the audit trail")
-	cmd.AddCommand(verify)
-	return cmd
+	return group(&cobra.Command{Use: "audit", Short: "Verifies the audit trail"}, verify)
 }
 
 func readCheckpoints(path string) ([]audit.Checkpoint, error) {

@@ -6,6 +6,7 @@ package command
 
 import (
 	"errors"
+	"fmt"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
@@ -32,9 +33,23 @@ otherwise localhost:2019 and the store in Caddy's data directory.
 The exit code is 0 if all is well, and 1 if the command failed or found
 something wrong.`,
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(commands()...)
+			group(cmd, commands()...)
 		},
 	})
+}
+
+// group makes a command one that only has others, and adds those. Cobra prints the help for what is none of them,
+// as if all was well.
+func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.AddCommand(commands...)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("there is no command %q; see %s --help", args[0], cmd.CommandPath())
+		}
+		return cmd.Help()
+	}
+	return cmd
 }
 
 func commands() []*cobra.Command {

@@ -10,8 +10,6 @@ import (
 )
 
 func keyCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "Manages API keys", Args: cobra.NoArgs}
-
 	var workspace, description, expires, rotation string
 	var scopes []string
 	var organisation bool
@@ -86,8 +84,7 @@ the transition, so that it can be replaced everywhere.`,
 		_, err := s.do(cmd.Context(), http.MethodDelete, "/gw/v1/api-keys/"+url.PathEscape(args[0]), nil)
 		return err
 	})
-	cmd.AddCommand(create, list, rotate, revoke)
-	return cmd
+	return group(&cobra.Command{Use: "key", Short: "Manages API keys"}, create, list, rotate, revoke)
 }
 
 // expiry parses a time, or a duration from now.

@@ -9,8 +9,6 @@ import (
 )
 
 func workspaceCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "workspace", Short: "Manages workspaces", Args: cobra.NoArgs}
-
 	list := withServer(&cobra.Command{Use: "list", Short: "Lists workspaces", Args: cobra.NoArgs}, func(cmd *cobra.Command, _ []string, s *server) error {
 		workspaces, err := s.list(cmd.Context(), "/admin/workspaces")
 		if err != nil {
@@ -64,6 +62,5 @@ With --force, it is deleted with everything that it has.`,
 	remove.Flags().StringVar(&name, "name", "", "Its name (required)")
 	remove.Flags().BoolVar(&force, "force", false, "Delete what it has, too")
 	_ = remove.MarkFlagRequired("name")
-	cmd.AddCommand(list, create, get, remove)
-	return cmd
+	return group(&cobra.Command{Use: "workspace", Short: "Manages workspaces"}, list, create, get, remove)
 }
