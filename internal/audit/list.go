@@ -30,24 +30,25 @@ type Filter struct {
 	Country     string
 }
 
+// terms are what the rows that match have: those that the fewest rows have, as a rule, come first.
 func (f *Filter) terms() []term {
 	status := ""
 	if f.Status != 0 {
 		status = strconv.Itoa(f.Status)
 	}
 	return slices.DeleteFunc([]term{
-		{"action", f.Action},
-		{"country", f.Country},
-		{"id", f.ResourceID},
-		{"ip", f.IP},
-		{"method", f.Method},
-		{"path", f.Path},
 		{"request", f.RequestID},
-		{"resource", f.Resource},
-		{"status", status},
-		{"type", string(f.Actor)},
+		{"id", f.ResourceID},
+		{"path", f.Path},
 		{"who", f.Who},
+		{"ip", f.IP},
 		{"workspace", f.WorkspaceID},
+		{"country", f.Country},
+		{"resource", f.Resource},
+		{"action", f.Action},
+		{"status", status},
+		{"method", f.Method},
+		{"type", string(f.Actor)},
 	}, func(t term) bool { return t.value == "" })
 }
 
@@ -213,42 +214,15 @@ type block struct {
 func (t *Trail) matching(tx storage.Tx, terms []term, first, last uint64) ([]block, error) {
 	firstBlock, from := blockOf(first)
 	lastBlock, to := blockOf(last)
-	var blocks []block
-	for i, one := range terms {
-		var found []block
-		next := 0 // of blocks
-		prefix := one.prefix()
-		for blob, err := range t.postings.Scan(tx, storage.Range{Prefix: prefix, Start: one.posting(firstBlock)}) {
-			if err != nil {
-				return nil, err
-			}
-			n := number(blob.ID[len(prefix):])
-			if n > lastBlock {
-				break
-			}
-			s, err := decodeSet(blob.Data)
-			if err != nil {
-				return nil, err
-			}
-			if i > 0 {
-				for next < len(blocks) && blocks[next].number < n {
-					next++
-				}
-				if next == len(blocks) {
-					break
-				}
-				if blocks[next].number != n {
-					continue
-				}
-				s.only(&blocks[next].set)
-			}
-			if s != (set{}) {
-				found = append(found, block{n, s})
-			}
+	blocks, err := t.having(tx, terms[0], firstBlock, lastBlock)
+	for _, one := range terms[1:] {
+		if err != nil || len(blocks) == 0 {
+			return nil, err
 		}
-		if blocks = found; len(blocks) == 0 {
-			return nil, nil
-		}
+		blocks, err = t.narrow(tx, blocks, one)
+	}
+	if err != nil {
+		return nil, err
 	}
 	for i := range blocks {
 		low, high := 0, perBlock-1
@@ -263,4 +237,58 @@ func (t *Trail) matching(tx storage.Tx, terms []term, first, last uint64) ([]blo
 		}
 	}
 	return blocks, nil
+}
+
+// having returns the blocks in which rows have a term, from first to last, in order.
+func (t *Trail) having(tx storage.Tx, one term, first, last uint64) (blocks []block, err error) {
+	prefix := one.prefix()
+	for blob, err := range t.postings.Scan(tx, storage.Range{Prefix: prefix, Start: one.posting(first)}) {
+		if err != nil {
+			return nil, err
+		}
+		n := number(blob.ID[len(prefix):])
+		if n > last {
+			break
+		}
+		s, err := decodeSet(blob.Data)
+		if err != nil {
+			return nil, err
+		}
+		blocks = append(blocks, block{n, s})
+	}
+	return blocks, nil
+}
+
+// maxSought is of how many blocks the postings are read one by one: finding one takes as long as
+// reading some that follow each other.
+const maxSought = 32
+
+// narrow returns the blocks in which rows have another term, too.
+func (t *Trail) narrow(tx storage.Tx, blocks []block, one term) (narrowed []block, err error) {
+	add := func(b *block, s set) {
+		if s.only(&b.set); s != (set{}) {
+			narrowed = append(narrowed, block{b.number, s})
+		}
+	}
+	if len(blocks) <= maxSought {
+		for i := range blocks {
+			s, err := t.posting(tx, one.posting(blocks[i].number))
+			if err != nil {
+				return nil, err
+			}
+			add(&blocks[i], s)
+		}
+		return narrowed, nil
+	}
+	others, err := t.having(tx, one, blocks[0].number, blocks[len(blocks)-1].number)
+	next := 0
+	for i := range others {
+		for next < len(blocks) && blocks[next].number < others[i].number {
+			next++
+		}
+		if next < len(blocks) && blocks[next].number == others[i].number {
+			add(&blocks[next], others[i].set)
+		}
+	}
+	return narrowed, err
 }

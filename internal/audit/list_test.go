@@ -1,14 +1,17 @@
 package audit
 
 import (
+	"context"
 	"fmt"
 	"iter"
+	"math/bits"
 	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/caddy-gw/gateway/internal/storetest"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -114,39 +117,112 @@ func numbers(n int) iter.Seq[int] {
 	}
 }
 
-// BenchmarkList lists pages of a million rows, or of -short, of 20,000.
-func BenchmarkList(b *testing.B) {
-	trail, _, c := openTrail(b)
-	n := 1_000_000
-	if testing.Short() {
-		n = 20_000
-	}
-	for i := 0; i < n; {
-		begin := i
-		err := trail.db.Write(b.Context(), func(tx storage.Tx) error {
-			for i = begin; i < begin+100; i++ {
+// fill adds n rows of many callers, workspaces and resources, one a second.
+func (t *Trail) fill(tb testing.TB, c *clock, n int) {
+	tb.Helper()
+	for chunk := range slices.Chunk(slices.Collect(numbers(n)), 100) {
+		err := t.db.Write(tb.Context(), func(tx storage.Tx) error {
+			for _, i := range chunk {
 				c.set(noon.Add(time.Duration(i) * time.Second))
 				r := &Record{
 					OrganisationID: "0191e7a3-0000-7000-8000-000000000000", WorkspaceID: fmt.Sprint("w", i%20), KeyID: fmt.Sprint("k", i%50), KeyName: "ci", Scope: fmt.Sprintf("r%d.%d", i%15, i%4),
 					ResourceID: fmt.Sprint(i % 1000), Method: "PUT", Path: fmt.Sprint("/v1/configs/", i%1000), Status: 200 + i%2, IP: fmt.Sprint("192.0.2.", i%200), RequestID: fmt.Sprint(i),
 					Changes: []Change{{"name", `"a name of it"`, `"another name of it"`}},
 				}
-				if err := trail.add(tx, r); err != nil {
+				if err := t.add(tx, r); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 		if err != nil {
-			b.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
+}
+
+// filtersOf are filters of n rows that [Trail.fill] has added.
+func filtersOf(n int) map[string]*Filter {
 	at := func(i int) time.Time { return noon.Add(time.Duration(i) * time.Second) }
-	for name, f := range map[string]*Filter{
+	return map[string]*Filter{
 		"all": {}, "time": {From: at(n / 4), To: at(n / 2)}, "workspace": {WorkspaceID: "w3"}, "request": {RequestID: fmt.Sprint(n / 3)}, "frequent": {Method: "PUT", Status: 200},
-		"several": {From: at(n / 10), To: at(n), WorkspaceID: "w3", Resource: "r3", Who: "k3", Action: "3", Status: 201},
-	} {
+		"rare and frequent": {RequestID: fmt.Sprint(n / 3), Method: "PUT", Actor: ActorKey},
+		"several":           {From: at(n / 10), To: at(n), WorkspaceID: "w3", Resource: "r3", Who: "k3", Action: "3", Status: 201},
+	}
+}
+
+// counted counts what is read from a store.
+type counted struct {
+	storage.Store
+
+	reads int
+}
+
+func (s *counted) View(ctx context.Context, fn func(storage.Tx) error) error {
+	return s.Store.View(ctx, func(tx storage.Tx) error { return fn(countedTx{tx, &s.reads}) })
+}
+
+type countedTx struct {
+	storage.Tx
+
+	reads *int
+}
+
+func (t countedTx) Get(key []byte) ([]byte, error) {
+	*t.reads++
+	return t.Tx.Get(key)
+}
+
+func (t countedTx) Scan(prefix, start []byte, reverse bool) iter.Seq2[storage.Item, error] {
+	return func(yield func(storage.Item, error) bool) {
+		for item, err := range t.Tx.Scan(prefix, start, reverse) {
+			*t.reads++
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+// A list reads the rows of its page, those that the bisection of a time looks at, and of each term one posting for each
+// block: not more with more rows.
+func TestAListReadsPostingsAndItsPage(t *testing.T) {
+	const n, page = 12 * perBlock, 100
+	c, store := &clock{at: noon}, &counted{Store: storetest.Open(t)}
+	trail := reopen(t, storage.NewDB(store), c, "the key")
+	trail.fill(t, c, n)
+	for name, f := range filtersOf(n) {
+		for _, skip := range []int{0, 5 * page} {
+			store.reads = 0
+			list, err := trail.List(t.Context(), f, skip, page)
+			if err != nil || list.Total == 0 {
+				t.Fatalf("%s: %d, %v", name, list.Total, err)
+			}
+			most := page + 2 + len(f.terms())*(n/perBlock+2) // 2: the head and the cut
+			if name == "rare and frequent" {
+				most = 1 + 2 + len(f.terms()) + 1
+			}
+			if !f.From.IsZero() {
+				most += 2 * bits.Len(n)
+			}
+			if store.reads > most {
+				t.Errorf("%s: %d reads of %d rows, want at most %d", name, store.reads, n, most)
+			}
+		}
+	}
+}
+
+// BenchmarkList lists pages of a million rows, or with -short, of 20,000.
+func BenchmarkList(b *testing.B) {
+	trail, _, c := openTrail(b)
+	n := 1_000_000
+	if testing.Short() {
+		n = 20_000
+	}
+	trail.fill(b, c, n)
+	for name, f := range filtersOf(n) {
 		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
 			for b.Loop() {
 				list, err := trail.List(b.Context(), f, 0, 100)
 				if err != nil || list.Total == 0 {
