@@ -177,6 +177,7 @@ func New(s Services) *API {
 	a.keyDetails()
 	a.rateLimits()
 	a.usageLimits()
+	a.batches()
 	a.logs()
 	a.fieldRestrictions()
 	describe(a.huma.OpenAPI())

@@ -149,7 +149,7 @@ func (a *api) open(store storage.Store) {
 	must(err)
 	a.objects, a.responses = owners, stored.NewResponses(db)
 	set := stores.Set{
-		Directory: d, Keyring: keyring, Configs: configs, Aliases: aliases, Prompts: templates, Guardrails: rails, Plugins: saves, Limits: limits, RateLimits: limits.Rates, UsageLimits: limits.Budgets,
+		Directory: d, Keyring: keyring, Configs: configs, Aliases: aliases, Prompts: templates, Guardrails: rails, Plugins: saves, Limits: limits, RateLimits: limits.Rates, UsageLimits: limits.Budgets, Batches: limits.Batches,
 		Responses: a.responses, Owners: owners,
 	}
 	a.s = admin.Services{

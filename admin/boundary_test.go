@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
@@ -104,6 +105,11 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		"/v1/integrations/{slug}/models":                            integration,
 		"/v1/integrations/{slug}/integration-models":                integration,
 	}
+	batch := &policies.Batch{BatchName: policies.BatchName{WorkspaceID: blue, Account: "account local", ID: mark}, Provider: "local"}
+	if parked, err := a.s.Limits.Park(t.Context(), nil, batch); !parked || err != nil {
+		t.Fatal(parked, err)
+	}
+	objects["/v2/batches/{batch_id}"] = mark
 	stranger, _ := a.member(mark+"@example.com", "blue", "member")
 	objects["/v1/admin/users/{user_id}"] = stranger
 	invited, _ := a.invite(`{"email":"` + mark + `@example.org","role":"member","workspaces":[{"id":"blue","role":"member"}]}`)

@@ -29,6 +29,7 @@ import (
 type route struct {
 	method    string
 	path      string // below /v1 and /v2
+	onlyV2    bool   // it is not below /v1
 	alias     string // another full path of the same route
 	scopes    []string
 	summary   string
@@ -79,6 +80,9 @@ func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error
 		panic("route " + rt.method + " " + rt.path + " leaves no audit record")
 	}
 	paths := []string{"/v1" + rt.path, "/v2" + rt.path}
+	if rt.onlyV2 {
+		paths = paths[1:]
+	}
 	if rt.alias != "" {
 		paths = append(paths, rt.alias)
 	}

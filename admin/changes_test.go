@@ -165,7 +165,7 @@ func (spent) ModelUnread() (alias string, unread bool) { return "", false }
 func (spent) PromptByTarget() bool               { return false }
 func (spent) TokenLimits() *policies.TokenLimits { return nil }
 
-func (spent) Demand() estimate.Demand { return estimate.Demand{} }
+func (spent) Demand(*estimate.Estimator) estimate.Demand { return estimate.Demand{} }
 
 // Each route that changes something that is stored records in the audit trail what it was before and is
 // after. The routes are those of the OpenAPI document, so that one without a body here fails.

@@ -23,6 +23,9 @@ func (a *API) Undocumented(r *http.Request, status int, body []byte) []string {
 	path = strings.Replace(path, "...}", "}", 1)
 	document := a.huma.OpenAPI()
 	item := document.Paths["/v1"+strings.TrimPrefix(strings.TrimPrefix(path, "/v1"), "/v2")]
+	if item == nil { // it is only below /v2
+		item = document.Paths[path]
+	}
 	if item == nil { // the second path of workspaces
 		item = document.Paths["/v1/admin"+strings.TrimPrefix(path, "/v2")]
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/policies"
 )
 
 // operationSecret must not be in any answer.
@@ -38,6 +39,7 @@ var operationBodies = map[string]string{
 	"POST /v1/prompts/partials":                                `{"name":"n","string":"s"}`,
 	"PUT /v1/prompts/partials/{prompt_partial_id}":             `{"name":"m","string":"t"}`,
 	"PUT /v1/prompts/partials/{prompt_partial_id}/makeDefault": `{"version":1}`,
+	"PUT /v2/batches/{batch_id}":                               `{"internal_output_file_id":"file-1"}`,
 	"POST /v1/labels":                                          `{"name":"n"}`,
 	"PUT /v1/labels/{label_id}":                                `{"name":"m"}`,
 	"POST /v1/collections":                                     `{"name":"n"}`,
@@ -58,7 +60,12 @@ func operationWorld(a *api) map[string]string {
 		a.ok("PUT", "/v1/integrations/"+slug+"/workspaces", `{"workspaces":[{"id":"`+workspace+`","enabled":true,"create_default_provider":false}]}`)
 		a.ok("PUT", "/v1/integrations/"+slug+"/models", `{"models":[{"slug":"gpt-4o","enabled":true}]}`)
 	}
+	batch := &policies.Batch{BatchName: policies.BatchName{WorkspaceID: workspace, Account: "account local", ID: "batch_1"}, Provider: "local"}
+	if parked, err := a.s.Limits.Park(a.t.Context(), nil, batch); !parked || err != nil {
+		a.t.Fatal(parked, err)
+	}
 	return map[string]string{
+		"/v2/batches/{batch_id}":  batch.ID,
 		"$workspace":              workspace,
 		"/v1/virtual-keys/{slug}": made("/v1/virtual-keys", "data.slug"), "/v1/providers/{slug}": made("/v1/providers", "slug"), "/v1/integrations/{slug}": "free",
 		"/v1/secret-references/{secretReferenceId}": made("/v1/secret-references", "slug"), "/v1/configs/{slug}": made("/v1/configs", "slug"),

@@ -24,6 +24,8 @@ type resource[Row any] struct {
 	param string        // the path parameter that identifies a row; "": there is only one row
 	query []*huma.Param // further parameters of the routes for one row, used by find; see parameter
 	noun  string        // for example config
+	// onlyV2: its routes are below /v2 alone. Below /v1, the data plane has the path.
+	onlyV2 bool
 	// The path of the resource whose routes show the rows, if it is another one; see shownBy.
 	shownAs string
 	// details returns what the audit trail shows of a row besides what its routes show. It may be nil.
@@ -376,7 +378,7 @@ func (r *resource[Row]) route(method, action, summary string) route {
 	case r.scope != "":
 		scopes = []string{r.scope + "." + action}
 	}
-	return route{method: method, path: r.path, alias: r.alias, scopes: scopes, summary: summary}
+	return route{method: method, path: r.path, onlyV2: r.onlyV2, alias: r.alias, scopes: scopes, summary: summary}
 }
 
 // routeOfOne returns a route for a single row.

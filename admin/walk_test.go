@@ -19,7 +19,7 @@ var resourceOfPath = map[string][]string{
 	"/api-keys/organisation/service": {"organisation_service_api_keys"}, "/api-keys/workspace/service": {"workspace_service_api_keys"}, "/api-keys/workspace/user": {"workspace_user_api_keys"},
 	"/audit-logs": {"audit_logs"}, "/collections": {"prompts"}, "/labels": {"prompts"}, "/prompts": {"prompts"}, "/configs": {"configs"}, "/model-aliases": {"configs"},
 	"/guardrails": {"organisation_guardrails", "guardrails"}, "/integrations": {"organisation_integrations", "workspace_integrations"}, "/logs": {"logs"},
-	"/model-configs/pricing": {"providers"}, "/policies": {"policies"}, "/providers": {"providers"}, "/plugins": {"plugins"}, "/secret-references": {"secret_references"}, "/virtual-keys": {"virtual_keys"},
+	"/model-configs/pricing": {"providers"}, "/policies": {"policies"}, "/v2/batches": {"completions"}, "/providers": {"providers"}, "/plugins": {"plugins"}, "/secret-references": {"secret_references"}, "/virtual-keys": {"virtual_keys"},
 }
 
 // actionOf are the routes whose action is not that of their method.
@@ -27,6 +27,7 @@ var actionOf = map[string]string{
 	"GET /admin/organisation": "read", "GET /admin/organisation/defaults": "read", "GET /gateway/health": "read", "GET /admin/workspaces/{workspace_id}/users": "list",
 	"POST /admin/users/invites/{invite_id}/resend": "create", "POST /api-keys/{id}/rotate": "rotate", "POST /guardrails/{guardrailId}/invoke": "invoke",
 	"GET /logs/{log_id}": "view", "GET /logs/exports/field-restrictions": "export", "POST /logs": "write", "DELETE /integrations/{slug}/models": "update",
+	"PUT /v2/batches/{batch_id}":           "write",
 	"PUT /prompts/{prompt_id}/makeDefault": "publish", "PUT /prompts/{prompt_id}/versions/{version_id}": "publish", "PUT /prompts/partials/{prompt_partial_id}/makeDefault": "publish",
 }
 
@@ -52,6 +53,7 @@ var holderOf = map[string]struct{ organisation, workspace, manager, member strin
 	"virtual_keys":               {every, every, every, every},
 	"providers":                  {every, every, every, every},
 	"policies":                   {every, every, every, reads},
+	"completions":                {"", every, every, every},
 	"workspace_integrations":     {every, every, every, reads},
 	"logs":                       {"list view export", every, every, every},
 }
@@ -121,7 +123,10 @@ func TestEveryRouteIsForWhoItIsFor(t *testing.T) {
 				t.Errorf("%s %s: the tables do not say who it is for", method, path)
 				continue
 			}
-			target := "/v1" + strings.NewReplacer("{workspace_id}", "red").Replace(path)
+			target := strings.NewReplacer("{workspace_id}", "red").Replace(path)
+			if !strings.HasPrefix(path, "/v2/") {
+				target = "/v1" + target
+			}
 			for strings.Contains(target, "{") {
 				target = target[:strings.IndexByte(target, '{')] + "nope" + target[strings.IndexByte(target, '}')+1:]
 			}

@@ -25,7 +25,7 @@ func (m madeUp) Attribute(key string) (value, alias string, ok bool) {
 	return "", "", false
 }
 
-func (madeUp) Demand() estimate.Demand { return estimate.Demand{} }
+func (madeUp) Demand(*estimate.Estimator) estimate.Demand { return estimate.Demand{} }
 
 func (madeUp) PromptByTarget() bool               { return false }
 func (madeUp) TokenLimits() *policies.TokenLimits { return nil }

@@ -136,10 +136,6 @@ type limiter struct {
 
 // Admit counts a call by the policies that match it.
 func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchange.Attempt) (exchange.Hold, *exchange.Error) {
-	var facts policies.Call = call
-	if target != nil {
-		facts = target
-	}
 	which := policies.ScopeAll
 	switch {
 	case call.Config == nil:
@@ -148,6 +144,43 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 	default:
 		which = policies.ScopeTarget
 	}
+	if target == nil || !target.ReadsFile() {
+		h, refusal := l.admit(ctx, call, target, which)
+		if h == nil {
+			return nil, refusal
+		}
+		return h, refusal
+	}
+	// What counts tokens and costs has a file read, so that policies of requests are asked before.
+	first, refusal := l.admit(ctx, call, target, which|policies.OfRequests)
+	if refusal != nil {
+		return nil, refusal
+	}
+	second, refusal := l.admit(ctx, call, target, which|policies.OfUsage)
+	if refusal != nil {
+		if first != nil {
+			first.Release()
+		}
+		return nil, refusal
+	}
+	switch {
+	case first == nil && second == nil:
+		return nil, nil
+	case first == nil:
+		return second, nil
+	case second != nil:
+		first.also = second
+		first.requests, first.tokens = ledger.Tighter(first.requests, second.requests), ledger.Tighter(first.tokens, second.tokens)
+	}
+	return first, nil
+}
+
+// admit counts a call by some of the policies that match it; nil: they count nothing.
+func (l *limiter) admit(ctx context.Context, call *exchange.Call, target *exchange.Attempt, which policies.Scope) (*hold, *exchange.Error) {
+	var facts policies.Call = call
+	if target != nil {
+		facts = target
+	}
 	begun := time.Now()
 	verdict, err := l.policies.Admit(ctx, call.Caller.WorkspaceID, facts, which, l.maxWait)
 	l.maxWait -= time.Since(begun)
@@ -155,6 +188,9 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 		l.policies.Uncounted(err)
 		l.allow(notCounted)
 		return nil, nil
+	}
+	if refusal := (*exchange.Error)(nil); errors.As(err, &refusal) { // what the call may use cannot be known
+		return nil, refusal
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -176,6 +212,9 @@ func (l *limiter) Admit(ctx context.Context, call *exchange.Call, target *exchan
 	}
 	if d := verdict.Demand(); d != nil && target != nil {
 		target.Metered(d, verdict.Most(), l.policies.Estimates())
+		if d.Lines != nil {
+			target.Reserved(verdict)
+		}
 	}
 	h := &hold{policies: l.policies, verdict: verdict, logger: l.logger}
 	h.requests, h.tokens = ledger.Tighter(l.requests, verdict.Requests), ledger.Tighter(l.tokens, verdict.Tokens)
@@ -191,6 +230,7 @@ type hold struct {
 	verdict          *policies.Verdict
 	logger           *zap.Logger
 	requests, tokens *ledger.State
+	also             *hold // of the same call; may be nil
 }
 
 // Header says which limits are the tightest.
@@ -198,6 +238,9 @@ func (h *hold) Header() []exchange.HeaderField { return limitHeader(h.requests, 
 
 // Settle books what the attempts used. A request counts as one, whatever it used.
 func (h *hold) Settle(sent []*exchange.Attempt) {
+	if h.also != nil {
+		h.also.Settle(sent)
+	}
 	var used policies.Used
 	if h.verdict.Demand() != nil {
 		for _, a := range sent {
@@ -212,7 +255,13 @@ func (h *hold) Settle(sent []*exchange.Attempt) {
 	}
 }
 
-func (h *hold) Release() { h.policies.Release(h.verdict) }
+// Release gives back what was counted.
+func (h *hold) Release() {
+	if h.also != nil {
+		h.also.Release()
+	}
+	h.policies.Release(h.verdict)
+}
 
 // notCounted is the warning of a call that passes uncounted.
 const notCounted = "the call is not counted against its limits, because the store cannot be written"

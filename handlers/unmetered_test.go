@@ -42,7 +42,6 @@ func TestCallsOfWhichNobodySaysWhatTheyUseAreRefused(t *testing.T) {
 	g := gatewaytest.Start(t, "block_inline_config off\nprice openai m {\n input_mtok 1\n output_mtok 1\n}\nprice anthropic m {\n input_mtok 1\n output_mtok 1\n}\n"+
 		open("openai")+open("anthropic")+open("google"))
 	calls := map[string]struct{ provider, method, path, body, config string }{
-		"a batch":                    {"openai", "POST", "/v1/batches", `{"input_file_id":"f","endpoint":"/v1/chat/completions","completion_window":"24h"}`, ""},
 		"a batch of Messages":        {"anthropic", "POST", "/v1/messages/batches", `{"model":"m","requests":[]}`, ""},
 		"a batch at another path":    {"openai", "POST", "/v1/openai/batches", `{"model":"m"}`, ""},
 		"a fine-tuning job":          {"openai", "POST", "/v1/fine_tuning/jobs", `{"model":"m","training_file":"f"}`, ""},

@@ -98,6 +98,9 @@ type Provider struct {
 	Sources bool
 	// Limits are restrictions on requests. Default: [CompatibleLimits].
 	Limits *chat.Limits
+	// FileModel returns the model of the calls in a file that was uploaded for a batch, by the file's id, or "".
+	// Nil: the lines of the file name it.
+	FileModel func(id string) string
 	// NoStreamUsage is set if the provider does not support stream_options, which request a
 	// stream's usage.
 	NoStreamUsage bool

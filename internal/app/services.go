@@ -112,7 +112,7 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	if s.Limits, err = policies.Open(ctx, db, s.Counter, now, logger); err != nil {
 		return nil, err
 	}
-	s.RateLimits, s.UsageLimits = s.Limits.Rates, s.Limits.Budgets
+	s.RateLimits, s.UsageLimits, s.Batches = s.Limits.Rates, s.Limits.Budgets, s.Limits.Batches
 	s.Limits.OnAlert(s.Alerts.Add)
 	s.onClose(func() error { s.Limits.Close(); return nil })
 	if s.Answers, err = cache.Open(ctx, db, now); err != nil {

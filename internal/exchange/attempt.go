@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/telemetry"
@@ -38,20 +39,22 @@ type Attempt struct {
 	Duration       time.Duration
 	ProviderStatus int // of the provider's answer; 0: there was none
 	Usage          Usage
-	rewritten      *Buffer      // the body, if a hook has changed it; nil: none has
-	hookHeader     http.Header  // that hooks set on the request, see [guardrails.HeaderSetter]
-	estimated      prices.Usage // of a session: for responses whose usage was not reported
-	transcribers   []*Attempt   // of a session: the models that transcribed
-	TextBytes      int64        // of the answer, as far as it came; 0 if the provider reports usage
-	BodyBytes      int64        // of an answer that is not a stream, as far as it came
-	Errored        bool         // the provider itself answered with an error, whatever the status
-	Estimated      bool         // the gateway answers itself, with an estimate
-	Warnings       []string     // say what of the call was left out for this target
-	Abandoned      bool         // the client or the gateway gave it up while the provider may have worked on it
-	Private        bool         // other calls do not get the answer
-	answerModel    string       // the model that the answer names
-	meter          *meter       // nil: no limit of tokens or costs counts it
-	booked         *booked      // what it used; nil: that is not decided yet
+	rewritten      *Buffer           // the body, if a hook has changed it; nil: none has
+	hookHeader     http.Header       // that hooks set on the request, see [guardrails.HeaderSetter]
+	estimated      prices.Usage      // of a session: for responses whose usage was not reported
+	transcribers   []*Attempt        // of a session: the models that transcribed
+	TextBytes      int64             // of the answer, as far as it came; 0 if the provider reports usage
+	BodyBytes      int64             // of an answer that is not a stream, as far as it came
+	Errored        bool              // the provider itself answered with an error, whatever the status
+	Estimated      bool              // the gateway answers itself, with an estimate
+	Warnings       []string          // say what of the call was left out for this target
+	Abandoned      bool              // the client or the gateway gave it up while the provider may have worked on it
+	Private        bool              // other calls do not get the answer
+	answerModel    string            // the model that the answer names
+	batch          *batchFile        // that a batch is made of; nil: the call makes none
+	verdict        *policies.Verdict // what is reserved for the batch; nil: nothing
+	meter          *meter            // nil: no limit of tokens or costs counts it
+	booked         *booked           // what it used; nil: that is not decided yet
 
 	// Mask hides the credentials that the provider got, in what is shown of its answer; nil: there
 	// is none yet.

@@ -8,7 +8,7 @@ import (
 )
 
 // Demand is that of a call without a target, of which nothing is known.
-func (c *Call) Demand() estimate.Demand {
+func (c *Call) Demand(*estimate.Estimator) estimate.Demand {
 	m := c.metering()
 	return estimate.Demand{Most: -1, Free: m.how == free, Unmetered: unmeteredBecause(&m)}
 }
@@ -21,19 +21,15 @@ func unmeteredBecause(m *metering) string {
 }
 
 // Demand returns what the call may use at the target, as far as its body says.
-func (a *Attempt) Demand() estimate.Demand {
-	c := a.call
-	m := c.metering()
-	d := estimate.Demand{
-		Model: estimate.Model{Workspace: c.Caller.WorkspaceID, Provider: saved(a.Route), Name: a.Model, Endpoint: c.Endpoint.Name},
-		Most:  m.answer, Free: m.how == free, Unmetered: unmeteredBecause(&m), Unreported: m.how == unreported,
-		Media: m.images || m.audio || m.how == unreported || c.Endpoint.Name == realtime, Price: a.price(a.Model),
-	}
-	if d.Free || d.Unmetered != "" {
+func (a *Attempt) Demand(learned *estimate.Estimator) estimate.Demand {
+	m := a.call.metering()
+	d := a.demandOf(&m, a.call.Endpoint.Name, a.Model)
+	switch {
+	case d.Free || d.Unmetered != "":
 		return d
-	}
-	if base := a.Route.BaseURL; base != nil && !a.Route.Stored {
-		d.Model.Host = base.Host
+	case m.lines:
+		a.addLines(&d, learned)
+		return d
 	}
 	body, reason := a.Payload().untranslated()
 	switch {
@@ -43,6 +39,19 @@ func (a *Attempt) Demand() estimate.Demand {
 		a.addUpload(&d, &m)
 	default:
 		a.addJSON(&d, &m, body)
+	}
+	return d
+}
+
+// demandOf is the demand of a call of an endpoint to a model at the target, whose body is not looked at yet.
+func (a *Attempt) demandOf(m *metering, endpoint, model string) estimate.Demand {
+	d := estimate.Demand{
+		Model: estimate.Model{Workspace: a.call.Caller.WorkspaceID, Provider: saved(a.Route), Name: model, Endpoint: endpoint},
+		Most:  m.answer, Free: m.how == free, Unmetered: unmeteredBecause(m), Unreported: m.how == unreported,
+		Media: m.images || m.audio || m.how == unreported || endpoint == realtime, Price: a.price(model),
+	}
+	if base := a.Route.BaseURL; base != nil && !a.Route.Stored {
+		d.Model.Host = base.Host
 	}
 	return d
 }
@@ -162,6 +171,8 @@ func (a *Attempt) book() booked {
 		}
 		var b booked
 		switch {
+		case a.batch != nil:
+			b = a.bookBatch()
 		case a.meter != nil && !a.meter.demand.Free:
 			b = a.used(a.meter)
 		case a.meter == nil && a.estimated != (prices.Usage{}):

@@ -253,14 +253,22 @@ func BudgetReserved(message string, retryAfter time.Duration) *Error {
 	return &Error{Status: http.StatusTooManyRequests, Type: typeUsageLimit, Message: message, RetryAfter: retryAfter}
 }
 
+const codeUnmetered = "unmetered_call"
+
 // Unmetered is the answer to a call whose usage will not be known, where a limit of tokens or
 // costs counts it.
 func Unmetered(budget bool, message string) *Error {
-	e := &Error{Status: http.StatusPreconditionFailed, Type: typeRateLimit, Code: "unmetered_call", Message: message}
+	e := &Error{Status: http.StatusPreconditionFailed, Type: typeRateLimit, Code: codeUnmetered, Message: message}
 	if budget {
 		e.Type = typeUsageLimit
 	}
 	return e
+}
+
+// UnmeteredFile is the error of what reads the file of a batch, if that does not tell what its calls may use; see
+// [Attempt.ReadsLines].
+func UnmeteredFile(message string) *Error {
+	return &Error{Status: http.StatusPreconditionFailed, Code: codeUnmetered, Message: message}
 }
 
 // unknownResponse refuses a call about a stored response that the gateway does not know.

@@ -43,6 +43,8 @@ type Gateway struct {
 	// Owners knows which workspace made an object with a credential that several share; nil:
 	// owners are not tracked.
 	Owners Owners
+	// Batches are those that providers have accepted; nil: they are not known.
+	Batches Batches
 	// Prompts are the saved prompts; nil: there are none.
 	Prompts Prompts
 	// Guardrails are the saved guardrails; nil: there are none.

@@ -23,6 +23,9 @@ type metering struct {
 	// document, or is an upload with audio. background: the member of that name has the call
 	// answered before it is done.
 	prompts, images, pages, audio, background bool
+
+	// lines: it makes calls of the lines of a file, later, whose usage is in the file with their answers.
+	lines bool
 }
 
 // how is where the usage of a call comes from.
@@ -81,7 +84,7 @@ var meterings = map[string]metering{
 	"POST /v1/audio/translations":     transcribed,
 	"GET /v1/realtime":                unbounded,
 
-	"POST /v1/batches":                                        later(inBackground),
+	"POST /v1/batches":                                        {how: reported, answer: -1, lines: true},
 	"POST /v1/fine_tuning/jobs":                               later(inBackground),
 	"POST /v1/fine_tuning/jobs/{id}/resume":                   later(inBackground),
 	"POST /v1/fine_tuning/alpha/graders/run":                  later("the answer does not say it"),
@@ -199,10 +202,10 @@ func (c *Call) metering() metering {
 	return passedMetering(c.Path)
 }
 
-// UsesModel reports whether the call uses tokens: lists and reads do not.
+// UsesModel reports whether the call itself uses tokens: lists and reads do not, nor does one that makes a batch.
 func (c *Call) UsesModel() bool {
 	if c.Endpoint != &passThrough {
-		return c.Endpoint.metering.how != free
+		return c.Endpoint.metering.how != free && !c.Endpoint.metering.lines
 	}
 	return c.metering().how != free
 }

@@ -69,7 +69,7 @@ func NewForwarder(ctx caddy.Context, t *Transport, streamCloseDelay time.Duratio
 // stages returns the stages of the gateway with others among them, in the order in which they
 // are asked.
 func (f *Forwarder) stages(others []Hook) []Hook {
-	return slices.Concat([]Hook{&ownership{f}}, others, []Hook{&guardrailHook{f}, &cacheHook{f}, &batchOutput{f}})
+	return slices.Concat([]Hook{&ownership{f}, &batches{f}}, others, []Hook{&guardrailHook{f}, &cacheHook{f}, &batchOutput{f}})
 }
 
 // Cleanup releases what the forwarder holds.

@@ -1,16 +1,10 @@
 package inference
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
-	"io"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -26,18 +20,6 @@ var filesOf = map[string][]string{
 	exchange.CreateBatch:    {"input_file_id", "input_files"},
 	exchange.CreateFinetune: {"training_file", "training_files", "validation_file", "validation_files"},
 }
-
-// Bounds of the files of a call.
-const (
-	maxFiles      = 16
-	maxFilesBytes = 1 << 30 // of all together; OpenAI's have up to 512 MB
-	maxFileLine   = 8 << 20
-	filesTime     = 5 * time.Minute // to read and judge all of them
-)
-
-// lineCopies is how much memory a line needs while it is judged, by its length: it, its texts, and
-// what checks make of them.
-const lineCopies = 4
 
 // beforeLines returns the visit of a call that makes something of the lines of files. Async hooks
 // do not run: they would read the files a second time.
@@ -105,9 +87,6 @@ type lineGuard struct {
 	*guard
 	c     *Candidate
 	files []string // their ids
-
-	read     int64 // bytes of the files
-	reserved int   // memory for the line that is judged, in bytes
 }
 
 // Counted judges the files as they are at the provider, once the limits have counted the call:
@@ -115,10 +94,11 @@ type lineGuard struct {
 func (v *lineGuard) Counted(ctx context.Context) (*Reply, *exchange.Error) {
 	ctx, cancel := context.WithTimeout(ctx, filesTime)
 	defer cancel()
-	defer func() { v.x.Memory.Free(v.reserved) }()
+	r := v.reader()
+	defer r.close()
 	var refusal *exchange.Error
 	for i := 0; i < len(v.files) && refusal == nil; i++ {
-		refusal = v.file(ctx, v.files[i])
+		refusal = r.file(ctx, v.files[i], func(line []byte, where string) *exchange.Error { return v.judge(ctx, line, where) })
 	}
 	v.judgment.failed = failed(v.judgment.before)
 	v.count("input", v.judgment.before)
@@ -128,88 +108,9 @@ func (v *lineGuard) Counted(ctx context.Context) (*Reply, *exchange.Error) {
 	return nil, refusal
 }
 
-// file judges the lines of a file.
-func (v *lineGuard) file(ctx context.Context, id string) *exchange.Error {
-	target := v.c.Chosen()
-	q := &request{call: v.x.Call, target: target}
-	defer q.close()
-	provider := "Provider " + target.Route.Provider
-	res, err := v.f.open(ctx, q, v.c.Target, operation{"retrieveFileContent", http.MethodGet, "/files/" + id + "/content", ""})
-	switch {
-	case ctx.Err() != nil:
-		return filesTooSlow(id)
-	case err != nil:
-		return (&request{call: v.x.Call, target: target}).failure(err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return &exchange.Error{
-			Status: res.StatusCode, Type: "provider_error", Code: "file_unavailable",
-			Message: provider + " answered " + strconv.Itoa(res.StatusCode) + " for the content of file " + id + ", which guardrails have to check",
-		}
-	}
-	return v.lines(ctx, id, provider, res.Body)
-}
-
-// filesTooSlow refuses files that take too long.
-func filesTooSlow(id string) *exchange.Error {
-	return unreadCall("", "Guardrails could not check file "+id+" within "+filesTime.String()+": send fewer calls in a file")
-}
-
-// lines judges the lines of a file that a provider sends.
-func (v *lineGuard) lines(ctx context.Context, id, provider string, content io.Reader) *exchange.Error {
-	r := bufio.NewReaderSize(content, 64<<10)
-	for n := 1; ; n++ {
-		line, err := v.line(r)
-		over := errors.Is(err, io.EOF)
-		refusal := new(exchange.Error)
-		switch {
-		case errors.As(err, &refusal):
-			return refusal
-		case ctx.Err() != nil:
-			return filesTooSlow(id)
-		case err != nil && !over:
-			return misbehaved(provider+" did not send all of file "+id+", which guardrails have to check", err)
-		}
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			if refusal := v.judge(ctx, line, "line "+strconv.Itoa(n)+" of file "+id); refusal != nil {
-				return refusal
-			}
-			if ctx.Err() != nil { // a check may have passed because of that
-				return filesTooSlow(id)
-			}
-		}
-		if over {
-			return nil
-		}
-	}
-}
-
-// line returns the next line of a file, which nothing else shares: a check that waits for others may
-// be left behind with it. At the end of the file the error is io.EOF.
-func (v *lineGuard) line(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		piece, err := r.ReadSlice('\n')
-		v.read += int64(len(piece))
-		size := len(line) + len(piece)
-		switch {
-		case size > maxFileLine:
-			return nil, unreadCall("", "Guardrails cannot check a file with lines of more than "+strconv.Itoa(maxFileLine>>20)+" MiB")
-		case v.read > maxFilesBytes:
-			return nil, unreadCall("", "Guardrails cannot check files of more than "+strconv.Itoa(maxFilesBytes>>20)+" MiB")
-		}
-		if need := lineCopies * size; need > v.reserved {
-			need = max(need, 2*v.reserved)
-			if err := v.x.Memory.Reserve(need - v.reserved); err != nil {
-				return nil, exchange.Overloaded(err)
-			}
-			v.reserved = need
-		}
-		if line = append(line, piece...); !errors.Is(err, bufio.ErrBufferFull) {
-			return line, err
-		}
-	}
+// reader reads the files.
+func (v *lineGuard) reader() *fileReader {
+	return &fileReader{f: v.f, c: v.c, reader: "Guardrails", does: "check", unread: func(message string) *exchange.Error { return unreadCall("", message) }}
 }
 
 // judge has the hooks judge a line.
@@ -247,39 +148,20 @@ func (v *lineGuard) judge(ctx context.Context, line []byte, where string) *excha
 // something: the body of the call that a line of a batch is, in the dialect of an endpoint, or all of
 // it. If it cannot be read, why says so.
 func judgedLine(of string, line []byte) (endpoint string, body []byte, why string) {
-	var to string
-	urls, bodies, records := 0, 0, 0
-	err := jsonscan.Members(line, func(m jsonscan.Member) error {
-		switch value := line[m.Start:m.End]; strings.ToLower(m.Key.String()) {
-		case "url":
-			urls++
-			to = gjson.ParseBytes(value).Str
-		case "body":
-			bodies++
-			body = value
-		case "modelinput": // a record of a job of Bedrock, which an upload through the gateway becomes
-			records++
+	if of != exchange.CreateBatch {
+		if jsonscan.Members(line, nil) != nil {
+			return "", nil, "it is not a JSON object"
 		}
-		return nil
-	})
-	switch {
-	case err != nil:
-		return "", nil, "it is not a JSON object"
-	case of != exchange.CreateBatch, records > 0 && urls == 0 && bodies == 0:
 		return of, line, ""
-	case records > 0 || urls != 1 || bodies != 1:
-		return "", nil, "it must have 'url' and 'body' once"
-	case jsonscan.Members(body, nil) != nil:
-		return "", nil, "its 'body' is not a JSON object"
 	}
-	if !strings.HasPrefix(to, "/v1/") { // as with Azure
-		to = "/v1" + to
+	l, why := callOf(line)
+	switch {
+	case why != "":
+		return "", nil, why
+	case l.Record:
+		return of, line, ""
 	}
-	e, _ := exchange.EndpointOf(http.MethodPost, to)
-	if e == nil || e.Passes || e.Path != to {
-		return "", nil, "its 'url' is not the path of a known endpoint"
-	}
-	return e.Name, body, ""
+	return l.Endpoint.Name, l.Body, ""
 }
 
 // Interface guards

@@ -162,8 +162,9 @@ func TestFilesThatTakeTooLongDoNotPass(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	v := &lineGuard{guard: &guard{x: &exchange.Exchange{Call: &exchange.Call{}}}}
-	if refusal := v.lines(ctx, "file-1", "Provider one", strings.NewReader("{}\n")); refusal == nil || refusal.Code != "guardrail_unreadable" {
+	v := &lineGuard{guard: &guard{}, c: &Candidate{Exchange: &exchange.Exchange{Call: &exchange.Call{}}}}
+	each := func([]byte, string) *exchange.Error { return nil }
+	if refusal := v.reader().lines(ctx, "file-1", "Provider one", strings.NewReader("{}\n"), each); refusal == nil || refusal.Code != "guardrail_unreadable" {
 		t.Errorf("%+v", refusal)
 	}
 }

@@ -32,6 +32,7 @@ type Verdict struct {
 	fewMatched  [4]*Rule
 	demand      *estimate.Demand // nil: no policy has asked for it
 	most        prices.Usage     // that it may use
+	place       bool             // it takes the place of a batch of its workspace
 }
 
 // A Denial is a refusal of a policy.
@@ -68,10 +69,18 @@ const (
 	ScopeAll    Scope = iota
 	ScopeCall         // those that do not depend on the target
 	ScopeTarget       // those that do
+
+	// With one of these, only some of those: the policies of requests, and all others.
+	OfRequests Scope = 1 << 6
+	OfUsage    Scope = 1 << 7
 )
 
 // includes reports whether a rule is one of those for a call.
 func (a Scope) includes(r *Rule, f Call) bool {
+	if a&OfRequests != 0 && r.Type != Requests || a&OfUsage != 0 && r.Type == Requests {
+		return false
+	}
+	a &^= OfRequests | OfUsage
 	return a == ScopeAll || r.dependsOnTarget(f) == (a == ScopeTarget)
 }
 
@@ -156,6 +165,8 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 			if r.Type != Requests {
 				counts, denied := v.estimate(&claim, r, f)
 				switch {
+				case v.demand.Failed != nil:
+					return false, nil, v.demand.Failed
 				case denied != nil && denied.UnknownPrice && unread:
 					v.Undecided = r
 					return false, nil, nil
@@ -192,7 +203,7 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 // of it is known; its rule is not set.
 func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call) (counts bool, denied *Denial) {
 	if v.demand == nil {
-		demand := f.Demand()
+		demand := f.Demand(v.limits.learned)
 		v.demand, v.most = &demand, v.limits.learned.Most(&demand)
 	}
 	d := v.demand
@@ -201,6 +212,13 @@ func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call) (counts bool, denie
 		return false, nil
 	case d.Unmetered != "":
 		return false, &Denial{Unmetered: d.Unmetered}
+	case d.Failed != nil:
+		return false, nil
+	case d.Lines != nil && !v.place:
+		if !v.limits.enter(d.Model.Workspace) {
+			return false, &Denial{Unmetered: "too many batches of the workspace are not settled; read their output"}
+		}
+		v.place = true
 	}
 	c.Units = estimate.Sum(v.most.Prompt, v.most.Completion)
 	if r.Type == Cost {
@@ -208,8 +226,10 @@ func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call) (counts bool, denie
 		switch {
 		case known:
 			c.Units = int64(cost)
-		case r.allowsUnknownPrice:
+		case r.allowsUnknownPrice && d.Lines == nil:
 			return false, nil
+		case r.allowsUnknownPrice:
+			c.Units = int64(cost)
 		default:
 			return false, &Denial{UnknownPrice: true}
 		}

@@ -41,10 +41,10 @@ func (c *keyCall) Attribute(key string) (value, alias string, ok bool) {
 	return "", "", false
 }
 
-func (*keyCall) ModelUnread() (alias string, unread bool) { return "", false }
-func (*keyCall) PromptByTarget() bool                     { return false }
-func (*keyCall) TokenLimits() *TokenLimits                { return nil }
-func (c *keyCall) Demand() estimate.Demand                { return c.demand }
+func (*keyCall) ModelUnread() (alias string, unread bool)     { return "", false }
+func (*keyCall) PromptByTarget() bool                         { return false }
+func (*keyCall) TokenLimits() *TokenLimits                    { return nil }
+func (c *keyCall) Demand(*estimate.Estimator) estimate.Demand { return c.demand }
 
 // A day of calls is counted by a limit of requests and a budget of tokens of each key, and a budget of dollars
 // of all: what was admitted and used is what is counted and what is in the journal, no key exceeds its limit, and

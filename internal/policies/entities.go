@@ -47,7 +47,7 @@ const MaxEntities = 10_000
 
 // ResetEntity forgets what a counter counted. It is called after the commit.
 func (l *Limits) ResetEntity(ctx context.Context, e *Entity) error {
-	return errors.Join(l.ledger.Forget(ctx, e.name), l.forgetAlerts(ctx, sentID(e.name)))
+	return errors.Join(l.forgetCounters(ctx, e.name), l.forgetAlerts(ctx, sentID(e.name)))
 }
 
 // Exhausted reports whether a counter has reached its budget.

@@ -19,6 +19,9 @@ type Limits struct {
 	Rates   *Store[RateLimit]
 	Budgets *Store[UsageLimit]
 	Carried *CarriedLimits
+	Batches *Batches
+
+	parked parked // what these have reserved
 
 	db       *storage.DB
 	ledger   ledger.Counter
@@ -40,7 +43,7 @@ type Limits struct {
 	cancel context.CancelFunc
 	jobs   sync.WaitGroup
 
-	alerting sync.WaitGroup // of alerts
+	loops sync.WaitGroup // that send alerts, and remove batches that are too old
 }
 
 // active is the policies in force, by the workspace whose calls they count.
@@ -66,6 +69,9 @@ func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time
 	if p.Carried, err = openCarried(ctx, db); err != nil {
 		return nil, err
 	}
+	if p.Batches, err = openBatches(ctx, db); err != nil {
+		return nil, err
+	}
 	p.changing.Lock()
 	p.Rates, p.Budgets = rates, budgets
 	p.changing.Unlock()
@@ -88,7 +94,9 @@ func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time
 		err = errors.Join(err, restore(rules))
 	}
 	p.tokens.expired(p)
-	p.alerting.Go(p.sendAlerts)
+	p.restoreBatches(ctx)
+	p.loops.Go(p.sendAlerts)
+	p.loops.Go(p.expire)
 	return p, err
 }
 
@@ -96,7 +104,7 @@ func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time
 func (l *Limits) Close() {
 	l.cancel()
 	l.jobs.Wait()
-	l.alerting.Wait()
+	l.loops.Wait()
 }
 
 // refresh finds the policies in force.
@@ -164,7 +172,7 @@ func (l *Limits) reset(r *Rule) {
 func (l *Limits) Forget(ctx context.Context, id string) error { return l.forget(ctx, id) }
 
 func (l *Limits) forget(ctx context.Context, name string) error {
-	err := errors.Join(l.ledger.Forget(ctx, prefix(name)), l.forgetAlerts(ctx, prefix(name)))
+	err := errors.Join(l.forgetCounters(ctx, prefix(name)), l.forgetAlerts(ctx, prefix(name)))
 	l.groups.forget(name)
 	l.waits.forget(prefix(name))
 	return err

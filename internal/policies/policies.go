@@ -35,8 +35,9 @@ type Call interface {
 	PromptByTarget() bool
 	// TokenLimits returns the limits of the JSON Web Token by which the caller was identified; nil: there are none.
 	TokenLimits() *TokenLimits
-	// Demand returns what the call asks for. It is only asked of a call at its target.
-	Demand() estimate.Demand
+	// Demand returns what the call asks for, of which what was learned says how much the calls of a batch may use. It is
+	// only asked of a call at its target.
+	Demand(learned *estimate.Estimator) estimate.Demand
 }
 
 // Keys of conditions and groups. A key of metadata is "metadata." and its name.

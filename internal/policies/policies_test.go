@@ -38,7 +38,7 @@ func (call) TokenLimits() *TokenLimits { return nil }
 
 // Demand is that of 100 bytes which are answered with 10 tokens at most, unless the call says
 // otherwise.
-func (c call) Demand() estimate.Demand {
+func (c call) Demand(*estimate.Estimator) estimate.Demand {
 	d := estimate.Demand{Bytes: 100, Most: 10}
 	if f, ok := c["demand"]; ok {
 		if _, err := fmt.Sscan(f[0], &d.Bytes, &d.Most); err != nil {

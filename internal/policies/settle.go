@@ -11,11 +11,16 @@ import (
 type Used struct {
 	Tokens int64
 	Cost   prices.Amount
+
+	// Unknown and CostUnknown: it is not known whether that is all, or what all of it cost, so that no less counts than was
+	// reserved. They are only looked at for batches.
+	Unknown, CostUnknown bool
 }
 
 // Settle books what an admitted call used, and gives back the rest of what it had reserved. What
 // it used beyond that counts too.
 func (l *Limits) Settle(ctx context.Context, v *Verdict, used Used) error {
+	l.leave(v)
 	if v.reservation == nil || len(v.matched) == 0 {
 		return nil
 	}
@@ -23,6 +28,10 @@ func (l *Limits) Settle(ctx context.Context, v *Verdict, used Used) error {
 	final := few[:0]
 	for _, r := range v.matched {
 		units := int64(1)
+		if r == nil { // a batch holds it
+			final = append(final, 0)
+			continue
+		}
 		switch r.counts {
 		case countsTokens:
 			units = used.Tokens
@@ -33,7 +42,7 @@ func (l *Limits) Settle(ctx context.Context, v *Verdict, used Used) error {
 	}
 	err := l.ledger.Settle(ctx, v.reservation, final)
 	for i, r := range v.matched {
-		if r.Budget() {
+		if r != nil && r.Budget() {
 			counter, booked := l.ledger.Booked(v.reservation, i)
 			l.waits.held(counter, l.now().Sub(v.begun))
 			l.checkAlerts(r, counter, booked, false)
@@ -58,6 +67,7 @@ func (v *Verdict) Most() prices.Usage { return v.most }
 
 // Release gives back what was counted for a call that was not forwarded.
 func (l *Limits) Release(v *Verdict) {
+	l.leave(v)
 	l.ledger.Release(v.reservation)
 	l.groups.release(v.refs)
 	v.refs = nil

@@ -271,7 +271,7 @@ func (l *Limits) forgetTokens(ctx context.Context, today time.Time) error {
 		}
 	})
 	for day := range days {
-		err = errors.Join(err, l.ledger.Forget(ctx, named+day+"-"), l.forgetAlerts(ctx, named+day+"-"))
+		err = errors.Join(err, l.forgetCounters(ctx, named+day+"-"), l.forgetAlerts(ctx, named+day+"-"))
 	}
 	return err
 }

@@ -102,6 +102,10 @@ func Parts(db *storage.DB, s *stores.Set) []Part {
 				return s.Directory.RemoveMember(tx, workspace, user)
 			}),
 		},
+		{
+			Rows: "batches",
+			Step: rows(db, atOnce, s.Batches.Of, byID(s.Limits.DropBatch)),
+		},
 		{Rows: "stored responses", Step: s.Responses.RemoveSome},
 		{Rows: "objects of providers", Step: s.Owners.RemoveSome},
 	}

@@ -29,6 +29,7 @@ type Set struct {
 	Limits      *policies.Limits
 	RateLimits  *policies.Store[policies.RateLimit]  // of Limits
 	UsageLimits *policies.Store[policies.UsageLimit] // of Limits
+	Batches     *policies.Batches                    // of Limits
 	Responses   *stored.Responses
 	Owners      *stored.Owners
 }
@@ -39,6 +40,6 @@ func (s *Set) In(tx *storage.Txn) Set {
 	in := *s
 	in.Directory, in.Keyring, in.Configs, in.Aliases = s.Directory.In(tx), s.Keyring.In(tx), s.Configs.In(tx), s.Aliases.In(tx)
 	in.Prompts, in.Guardrails, in.Plugins = s.Prompts.In(tx), s.Guardrails.In(tx), s.Plugins.In(tx)
-	in.RateLimits, in.UsageLimits = s.RateLimits.In(tx), s.UsageLimits.In(tx)
+	in.RateLimits, in.UsageLimits, in.Batches = s.RateLimits.In(tx), s.UsageLimits.In(tx), s.Batches.In(tx)
 	return in
 }

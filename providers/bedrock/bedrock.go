@@ -46,6 +46,7 @@ func provider() providers.Provider {
 			Failure:  readFailure,
 			IDHeader: "X-Amzn-Requestid",
 		},
+		FileModel: modelOfFile,
 		Endpoints: map[string]providers.Endpoint{
 			providers.Messages:    invoke,
 			providers.CountTokens: countTokens,

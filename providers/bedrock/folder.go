@@ -86,6 +86,21 @@ func (f file) results() bool {
 // path.
 func fileID(uri string) string { return "file-" + base64.RawURLEncoding.EncodeToString([]byte(uri)) }
 
+// modelOfFile returns the model in the id of a file, or "".
+func modelOfFile(id string) string {
+	encoded, _ := strings.CutPrefix(id, "file-")
+	uri, err := base64.RawURLEncoding.DecodeString(encoded)
+	parts := strings.Split(string(uri), "/")
+	if err != nil || len(parts) < 3 {
+		return ""
+	}
+	model, ok := modelOf(parts[len(parts)-3])
+	if !ok || model == noModel {
+		return ""
+	}
+	return model
+}
+
 // file returns the file with the given id if it is in the folder.
 func (f folder) file(id, param string) (file, error) {
 	if encoded, ok := strings.CutPrefix(id, "file-"); ok {

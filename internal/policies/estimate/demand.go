@@ -1,6 +1,10 @@
 package estimate
 
-import "github.com/caddy-gw/gateway/internal/prices"
+import (
+	"strings"
+
+	"github.com/caddy-gw/gateway/internal/prices"
+)
 
 // A Model is what answers the calls of a workspace: a model of a provider at an endpoint. Host is that of a
 // provider whose credential the caller sent, which need not be the provider's own.
@@ -32,6 +36,11 @@ type Demand struct {
 	// how many there are; 0 is 1.
 	Most, Named, Choices int64
 
+	// Lines is what the calls may use that a batch makes of the lines of its file; nil: it makes none. Failed is why the
+	// file cannot be had now.
+	Lines  *Lines
+	Failed error
+
 	Media bool          // prices of audio and images may apply
 	Price *prices.Price // of its model; nil: unknown
 }
@@ -58,15 +67,50 @@ func Sum(all ...int64) (sum int64) {
 
 // Bounded reports whether the call can use no more than [Estimator.Most] says, but for the ratio of
 // tokens and bytes.
-func (d *Demand) Bounded() bool { return d.Free || d.Most >= 0 && !d.HasUnseen && d.Images == 0 }
+func (d *Demand) Bounded() bool {
+	if d.Lines != nil { // what is learned of one call says little, but that of thousands is near it
+		return true
+	}
+	return d.Free || d.Most >= 0 && !d.HasUnseen && d.Images == 0
+}
 
 // Cost returns what a call may cost at most that uses so much; known: it has a price.
 func (d *Demand) Cost(most *prices.Usage) (cost prices.Amount, known bool) {
 	if d.Free {
 		return 0, true
 	}
+	if d.Lines != nil {
+		return d.Lines.Cost, !d.Lines.Unpriced
+	}
 	if d.Price == nil {
 		return 0, false
 	}
 	return d.Price.Bound(most, d.Media)
+}
+
+// Lines are the calls that a batch makes, together.
+type Lines struct {
+	Calls int64
+	Most  prices.Usage // that they may use
+	Cost  prices.Amount
+	// Unpriced: the price of some of their models is not known. What these cost is not in Cost.
+	Unpriced bool
+	Model    string // of all of them; "": they have several
+}
+
+// Add adds a call, which asks for d.
+func (l *Lines) Add(e *Estimator, d *Demand) {
+	if l.Calls++; l.Calls == 1 {
+		l.Model = strings.Clone(d.Model.Name)
+	} else if l.Model != d.Model.Name {
+		l.Model = ""
+	}
+	most := e.Most(d)
+	cost, priced := d.Cost(&most)
+	if priced {
+		l.Cost = l.Cost.Plus(cost)
+	}
+	l.Unpriced = l.Unpriced || !priced
+	l.Most.Add(&most)
+	l.Most.Prompt, l.Most.Completion = min(l.Most.Prompt, MaxTokens), min(l.Most.Completion, MaxTokens)
 }

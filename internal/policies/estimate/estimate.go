@@ -112,6 +112,9 @@ func (e *Estimator) Most(d *Demand) (most prices.Usage) {
 	if d.Free {
 		return most
 	}
+	if d.Lines != nil {
+		return d.Lines.Most
+	}
 	l := e.of(d.Model)
 	most.Prompt = Sum(text(d, estimateOr(&l.ratio.most, unlearnedRatio)),
 		min(d.Tokens, MaxTokens), Times(d.Images, estimateOr(&l.image.most, unlearnedImage)))

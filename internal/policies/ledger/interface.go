@@ -23,6 +23,11 @@ type Counter interface {
 	// Release gives back all units of a reservation, which may be nil.
 	Release(r Reservation)
 
+	// Detach moves claims of a reservation into one that may outlast the process, and Restore
+	// returns that of an earlier process; see [Ledger.Detach] and [Ledger.Restore].
+	Detach(r Reservation, claims []int) (Reservation, []Held)
+	Restore(ctx context.Context, held []Held) (Reservation, error)
+
 	// Counts calls fn for each active counter whose key starts with prefix. It may call
 	// fn twice for the same counter.
 	Counts(ctx context.Context, prefix string, fn func(Count)) error

@@ -22,6 +22,7 @@ type booking struct {
 	units   int64
 	epoch   uint32
 	held    bool // the units are an estimate
+	gone    bool // it is another reservation's, or its units no longer count
 }
 
 // book spends the units of claims. The locks of all their counters are held.
@@ -36,7 +37,7 @@ func book(claims []Claim, places []place, now int64) *reservation {
 			a.held += units
 		}
 		a.used = now
-		r.bookings = append(r.bookings, booking{a, a.bucket, units, a.epoch, claims[i].Estimate})
+		r.bookings = append(r.bookings, booking{account: a, bucket: a.bucket, units: units, epoch: a.epoch, held: claims[i].Estimate})
 	}
 	return r
 }
@@ -64,6 +65,9 @@ func (l *Ledger) Settle(ctx context.Context, admitted Reservation, used []int64)
 	var errs []error
 	for i := range r.bookings {
 		b := &r.bookings[i]
+		if b.gone {
+			continue
+		}
 		l.credit(b, max(b.units-used[i], 0))
 		if used[i] > b.units {
 			errs = append(errs, l.charge(ctx, b.account, used[i]-b.units))
@@ -87,7 +91,9 @@ func (l *Ledger) Release(admitted Reservation) {
 		return
 	}
 	for i := range r.bookings {
-		l.credit(&r.bookings[i], r.bookings[i].units)
+		if b := &r.bookings[i]; !b.gone {
+			l.credit(b, b.units)
+		}
 	}
 }
 

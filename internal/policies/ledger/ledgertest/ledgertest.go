@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) ledger.Coun
 		{"agrees with a list of what was admitted", testModel},
 		{"admits no more than the limit at once", testConcurrency},
 		{"admits all claims or none", testTogether},
+		{"settles what was detached by itself", testDetached},
 		{"lists and forgets by prefix", testPrefix},
 		{"answers when closed", testClosed},
 	} {
@@ -189,6 +190,33 @@ func testTogether(t *testing.T, c ledger.Counter, _ *clock) {
 	_, d, err := c.Reserve(t.Context(), []ledger.Claim{claim("wide", 10, 0)})
 	if err != nil || len(d.States) != 1 || d.States[0].Remaining != 9 {
 		t.Errorf("what was refused has left %+v, %v", d.States, err)
+	}
+}
+
+func testDetached(t *testing.T, c ledger.Counter, _ *clock) {
+	left := func(key string) int64 {
+		t.Helper()
+		_, d, err := c.Reserve(t.Context(), []ledger.Claim{claim(key, 10, 0)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.States[0].Remaining
+	}
+	both := []ledger.Claim{claim("stays", 10, 4), claim("goes", 10, 6)}
+	both[0].Estimate, both[1].Estimate = true, true
+	r, _, err := c.Reserve(t.Context(), both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, held := c.Detach(r, []int{1})
+	if len(held) != 1 || held[0].Key != "goes" || held[0].Units != 6 {
+		t.Fatalf("held is %+v", held)
+	}
+	if err := c.Settle(t.Context(), r, []int64{1, 0}); err != nil || left("stays") != 9 || left("goes") != 4 {
+		t.Errorf("%d and %d are left, %v", left("stays"), left("goes"), err)
+	}
+	if err := c.Settle(t.Context(), part, []int64{2}); err != nil || left("stays") != 9 || left("goes") != 8 {
+		t.Errorf("%d and %d are left in the end, %v", left("stays"), left("goes"), err)
 	}
 }
 

@@ -1,0 +1,265 @@
+package handlers_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+)
+
+// A batchProvider has OpenAI's files and batches. What is in a file is what the test says.
+type batchProvider struct {
+	*gatewaytest.Upstream
+	mu      sync.Mutex
+	files   map[string]string
+	batches []map[string]any
+	refuses bool // it makes no batch
+	breaks  bool // contents of files break off
+}
+
+func newBatchProvider(t *testing.T) *batchProvider {
+	p := &batchProvider{files: make(map[string]string)}
+	p.Upstream = gatewaytest.NewUpstream(t, p.serve)
+	return p
+}
+
+func (p *batchProvider) serve(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	path := strings.TrimPrefix(r.URL.Path, "/v1")
+	if id, ok := strings.CutSuffix(strings.TrimPrefix(path, "/files/"), "/content"); ok {
+		content, known := p.files[id]
+		if !known {
+			http.Error(w, `{"error":{"message":"no such file"}}`, http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+		if p.breaks {
+			content = content[:len(content)/2]
+		}
+		_, _ = io.WriteString(w, content)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	switch id := strings.TrimPrefix(path, "/batches/"); {
+	case path == "/batches" && r.Method == http.MethodPost && p.refuses:
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"error":{"message":"no","type":"invalid_request_error"}}`)
+	case path == "/batches" && r.Method == http.MethodPost:
+		p.batches = append(p.batches, map[string]any{
+			"id": fmt.Sprint("batch_", len(p.batches)+1), "object": "batch", "endpoint": "/v1/chat/completions", "completion_window": "24h", "created_at": 1, "status": "validating",
+			"input_file_id": "in", "usage": map[string]any{"input_tokens": 0, "output_tokens": 0, "total_tokens": 0},
+		})
+		_, _ = io.WriteString(w, asJSON(p.batches[len(p.batches)-1]))
+	case path == "/chat/completions":
+		_, _ = io.WriteString(w, gatewaytest.Completion)
+	case path == "/batches":
+		_, _ = io.WriteString(w, asJSON(map[string]any{"object": "list", "data": p.batches, "has_more": false}))
+	default:
+		id, _, _ = strings.Cut(id, "/")
+		for _, b := range p.batches {
+			if b["id"] == id {
+				_, _ = io.WriteString(w, asJSON(b))
+				return
+			}
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+func asJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// ends has the latest batch end.
+func (p *batchProvider) ends(status, output string, completed int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.batches[len(p.batches)-1]
+	b["status"], b["request_counts"] = status, map[string]any{"total": 2, "completed": completed, "failed": 2 - completed}
+	if output != "" {
+		b["output_file_id"] = "out"
+		p.files["out"] = output
+	}
+}
+
+func (p *batchProvider) set(of *bool, to bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	*of = to
+}
+
+// inputOf is a file of n calls, each of which may be answered with so many tokens.
+func inputOf(n, most int) string {
+	return strings.Repeat(fmt.Sprintf(`{"custom_id":"c","method":"POST","url":"/v1/chat/completions","body":{"model":"m","max_tokens":%d,"messages":[{"role":"user","content":"hi"}]}}`+"\n", most), n)
+}
+
+// outputOf is the output of two calls, of which the second failed.
+func outputOf(prompt, completion int) string {
+	return fmt.Sprintf(`{"id":"r1","custom_id":"c","response":{"status_code":200,"body":{"object":"chat.completion","model":"m","choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}},"error":null}`+"\n"+
+		`{"id":"r2","custom_id":"d","response":{"status_code":400,"body":{"error":{"message":"no"}}},"error":null}`+"\n", prompt, completion, prompt+completion)
+}
+
+const makeBatch = `{"input_file_id":"in","endpoint":"/v1/chat/completions","completion_window":"24h"}`
+
+// A batch is reserved by the lines of its file, and booked once by those of its output, whatever happens in between.
+func TestABatchIsMeteredFromItsFileToItsOutput(t *testing.T) {
+	p := newBatchProvider(t)
+	g := gatewaytest.Start(t, "price file m {\n input_mtok 1\n output_mtok 10\n}\n"+p.Provider("file"))
+	key, of := g.Key("k")
+	id := usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 10_000, "conditions": when("api_key", of)})
+	cost := usageLimit(g, map[string]any{"type": "cost", "credit_limit": 1, "conditions": when("api_key", of)})
+	ask := func(status int, method, path, body string) *gatewaytest.Answer {
+		t.Helper()
+		a := g.Do(method, path, body, "x-gw-api-key: "+key, "x-gw-provider: @file")
+		if a.Status != status {
+			t.Fatalf("%s %s: %d %s", method, path, a.Status, a.Body)
+		}
+		return a
+	}
+	// What fits beside what is reserved tells how much that is.
+	fits := func(tokens int, does bool) {
+		t.Helper()
+		a := g.Do("POST", "/v1/chat/completions", fmt.Sprintf(`{"model":"m","max_tokens":%d,"messages":[{"role":"user","content":"hi"}]}`, tokens), "x-gw-api-key: "+key, "x-gw-provider: @file")
+		if (a.Status == 200) != does {
+			t.Errorf("a call of %d tokens: %d %s", tokens, a.Status, a.Body)
+		}
+	}
+	p.files["in"] = inputOf(2, 6000)
+	if a := ask(412, "POST", "/v1/batches", makeBatch); a.Get("error.code").Str != "06" || len(p.batches) > 0 {
+		t.Errorf("it does not fit: %s", a.Body)
+	}
+	p.files["in"] = "not JSON"
+	if a := ask(412, "POST", "/v1/batches", makeBatch); a.Get("error.code").Str != "unmetered_call" || !strings.Contains(a.Get("error.message").Str, "line 1 of file in") {
+		t.Errorf("it cannot be read: %s", a.Body)
+	}
+	if a := ask(404, "POST", "/v1/batches", strings.Replace(makeBatch, `"in"`, `"none"`, 1)); a.Get("error.code").Str != "file_unavailable" {
+		t.Errorf("no file: %s", a.Body)
+	}
+	p.files["in"] = inputOf(2, 4000)
+	p.set(&p.refuses, true)
+	ask(400, "POST", "/v1/batches", makeBatch)
+	p.set(&p.refuses, false)
+	made := ask(200, "POST", "/v1/batches", makeBatch).Get("id").Str
+	fits(2000, false)
+	ask(429, "POST", "/v1/batches", makeBatch)
+	if n := used(g, id, 0); n != 0 {
+		t.Errorf("%v tokens booked before it is done", n)
+	}
+	g.Stop()
+	g.Load()
+	fits(2000, false)
+	p.ends("completed", outputOf(1000, 500), 1)
+	if a := ask(200, "GET", "/v1/batches/"+made, ""); a.Get("output_file_id").Str != "out" {
+		t.Errorf("%s", a.Body)
+	}
+	p.set(&p.breaks, true)
+	_, _ = g.TryRequest("GET", "/v1/files/out/content", "", "x-gw-api-key: "+key, "x-gw-provider: @file")
+	p.set(&p.breaks, false)
+	if n := used(g, id, 0); n != 0 {
+		t.Errorf("%v tokens booked for a part of the output", n)
+	}
+	for range 2 {
+		if a := ask(200, "GET", "/v1/files/out/content", ""); a.Body != outputOf(1000, 500) {
+			t.Errorf("the output is %s", a.Body)
+		}
+		if n := used(g, id, 1500); n != 1500 {
+			t.Errorf("%v tokens booked", n)
+		}
+		const dollars = (1000*1 + 500*10) * 1e-6
+		if n := usedBetween(g, cost, dollars*.999, dollars*1.001); n < dollars*.999 || n > dollars*1.001 {
+			t.Errorf("$%v booked", n)
+		}
+	}
+	sum, tokens := 0.0, 0.0
+	for end := time.Now().Add(5 * time.Second); tokens < 1500 && time.Now().Before(end); {
+		sum, tokens = 0, 0
+		for _, r := range g.Admin("GET", "/v1/logs", nil).Get("data").Array() {
+			sum += r.Get("cost").Float()
+			tokens += r.Get("req_units").Float() + r.Get("res_units").Float()
+		}
+	}
+	if tokens != 1500 || sum < 0.5999 || sum > 0.6001 {
+		t.Errorf("records of %v tokens and %v cents", tokens, sum)
+	}
+
+	// Of one that ended with nothing, nothing is booked, as the list says.
+	p.files["in"] = inputOf(2, 4000)
+	ask(200, "POST", "/v1/batches", makeBatch)
+	fits(2000, false)
+	p.ends("expired", "", 0)
+	ask(200, "GET", "/v1/batches", "")
+	fits(2000, true)
+	if n := used(g, id, 1505); n != 1505 {
+		t.Errorf("%v tokens booked", n)
+	}
+
+	// The output is that of the batch, too.
+	second := ask(200, "POST", "/v1/batches", makeBatch).Get("id").Str
+	p.ends("cancelled", outputOf(70, 7), 1)
+	ask(200, "GET", "/v1/batches/"+second+"/output", "")
+	if n := used(g, id, 1582); n != 1582 {
+		t.Errorf("%v tokens booked", n)
+	}
+
+	// Who knows the file from elsewhere says so.
+	third := ask(200, "POST", "/v1/batches", makeBatch).Get("id").Str
+	p.ends("completed", outputOf(10, 8), 1)
+	ask(200, "GET", "/v1/files/out/content", "")
+	ask(200, "PUT", "/v2/batches/"+third, `{"internal_output_file_id":"out"}`)
+	fits(2000, false)
+	ask(200, "GET", "/v1/files/out/content", "")
+	if n := used(g, id, 1600); n != 1600 {
+		t.Errorf("%v tokens booked", n)
+	}
+	ask(409, "PUT", "/v2/batches/"+third, `{"internal_output_file_id":"out"}`)
+}
+
+// Batches of Bedrock are metered in its words: by the records that an upload becomes, and by what a job writes.
+func TestABatchOfBedrockIsMetered(t *testing.T) {
+	b := newBatcher(t)
+	key, of := b.Key("limited")
+	b.key = key
+	id := usageLimit(b.Gateway, map[string]any{"type": "tokens", "credit_limit": 1000, "conditions": when("api_key", of)})
+	cost := usageLimit(b.Gateway, map[string]any{"type": "cost", "credit_limit": 1, "conditions": when("api_key", of), "on_unknown_price": "allow"})
+	file := b.upload(field("purpose", "batch"), content("a.jsonl", line("1", "Hi")+line("2", "Ho"))).Get("id").Str
+	creation := `{"input_file_id":"` + file + `","endpoint":"/v1/chat/completions","completion_window":"24h"}`
+	made := b.ask("POST", "/v1/batches", creation)
+	if made.Status != 200 {
+		t.Fatalf("%d %s", made.Status, made.Body)
+	}
+	job := b.aws.jobs[0]
+	uri := job["outputDataConfig"].(map[string]any)["s3OutputDataConfig"].(map[string]any)["s3Uri"].(string)
+	b.aws.objects[strings.TrimPrefix(uri, "s3://the-bucket/")+made.Get("id").Str+"/a.jsonl.out"] = []byte(
+		`{"modelInput":{},"modelOutput":{"output":{"message":{"role":"assistant","content":[{"text":"ok"}]}},"stopReason":"end_turn","usage":{"inputTokens":30,"outputTokens":20,"totalTokens":50}},"recordId":"1"}` + "\n" +
+			`{"modelInput":{},"error":{"errorCode":400,"errorMessage":"bad request"},"recordId":"2"}`)
+	job["status"], job["endTime"], job["totalRecordCount"], job["successRecordCount"], job["errorRecordCount"] = "Completed", "2026-01-02T04:00:00Z", 2, 1, 1
+	for range 2 {
+		if a := b.ask("GET", "/v1/batches/"+made.Get("id").Str+"/output", ""); a.Status != 200 {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+		if n := used(b.Gateway, id, 50); n != 50 {
+			t.Errorf("%v tokens booked", n)
+		}
+	}
+	if n := used(b.Gateway, cost, 0); n != 0 {
+		t.Errorf("$%v booked of a model without a price", n)
+	}
+	long := b.upload(field("purpose", "batch"), content("a.jsonl", strings.Repeat(line("1", strings.Repeat("w", 500)), 3))).Get("id").Str
+	if a := b.ask("POST", "/v1/batches", strings.Replace(creation, file, long, 1)); a.Status != 412 || gjson.Get(a.Body, "error.code").Str != "06" {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}

@@ -1,0 +1,240 @@
+package inference
+
+import (
+	"context"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"go.uber.org/zap"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/policies"
+)
+
+// batches is the stage that has batches metered. What a batch may use is read from the lines of its file when it is
+// made; what it did use, from those of its output when that is read through the gateway, whole and for the first time. If
+// the provider says that it ended with nothing, it used nothing.
+type batches struct{ f *Forwarder }
+
+// Before has the file read if a limit of tokens or costs counts the call that makes the batch.
+func (h *batches) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
+	if c.Endpoint.Name == exchange.CreateBatch && c.Gateway.Batches != nil {
+		target := *c // the candidate's room is used for other targets
+		c.Chosen().ReadsLines(func(each func(*exchange.Line) string) *exchange.Error { return h.read(ctx, &target, each) })
+	}
+	return nil, nil, nil
+}
+
+// read reads the lines of the file that a call makes a batch of.
+func (h *batches) read(ctx context.Context, c *Candidate, each func(*exchange.Line) string) *exchange.Error {
+	target := c.Chosen()
+	body, _, err := target.Payload().JSON(false)
+	if err != nil {
+		return exchange.AsError(err)
+	}
+	if body == nil {
+		return exchange.UnmeteredFile("its body is not read")
+	}
+	defer body.Release()
+	if refusal := target.Ownership().CheckBody(body.Bytes(), false); refusal != nil {
+		return refusal
+	}
+	files, refusal := namedFiles(body.Bytes(), filesOf[exchange.CreateBatch])
+	if refusal != nil {
+		return exchange.UnmeteredFile("the call does not name its file")
+	}
+	ctx, cancel := context.WithTimeout(ctx, filesTime)
+	defer cancel()
+	r := &fileReader{f: h.f, c: c, reader: "limits", does: "count", unread: exchange.UnmeteredFile}
+	defer r.close()
+	for _, id := range files {
+		model := target.Model
+		if of := dialect(target.Route).FileModel; of != nil && model == "" {
+			model = of(id)
+		}
+		refusal := r.file(ctx, id, func(line []byte, where string) *exchange.Error {
+			l, why := callOf(line)
+			if why == "" {
+				l.Model = model
+				why = each(l)
+			}
+			if why != "" {
+				return exchange.UnmeteredFile(where + ": " + why)
+			}
+			return nil
+		})
+		if refusal != nil {
+			return refusal
+		}
+	}
+	return nil
+}
+
+// Request returns what looks at the answer, if that is about a batch or may be the output of one.
+func (h *batches) Request(_ context.Context, r *Request) (any, *exchange.Error) {
+	x, known := r.rt.x, r.rt.x.Gateway.Batches
+	if known == nil {
+		return nil, nil
+	}
+	switch x.Endpoint.Name {
+	case exchange.CreateBatch:
+		return &acceptedBatch{h, r.rt}, nil
+	case "retrieveBatch", "cancelBatch":
+		id := strings.Split(strings.TrimPrefix(x.Path, "/batches/"), "/")[0]
+		if name := r.Attempt.BatchName(id); known.AwaitsBatch(&name) {
+			return &seenBatches{h, r.rt}, nil
+		}
+	case "listBatches":
+		if known.AwaitsBatches(x.Caller.WorkspaceID) {
+			return &seenBatches{h, r.rt}, nil
+		}
+	case "retrieveFileContent", exchange.BatchOutput:
+		file := path.Base(strings.TrimSuffix(r.Path, "/content"))
+		name := r.Attempt.BatchName("")
+		if b := known.BatchOfOutput(name.WorkspaceID, name.Account, file); b != nil {
+			return &batchUse{h, r.rt, b}, nil
+		}
+	}
+	return nil, nil
+}
+
+// answerOf returns an answer in one piece, which stays to be read; nil: it is none in JSON.
+func (h *batches) answerOf(rt *roundTrip, res *http.Response) ([]byte, error) {
+	if res.StatusCode < 200 || res.StatusCode >= 300 || res.Header.Get("Content-Encoding") != "" {
+		return nil, nil
+	}
+	body, err := readAtMost(rt.call, res.Body, maxWhole)
+	switch {
+	case inflight.Refused(err):
+		res.Body.Close()
+		return nil, err
+	case err != nil:
+		rt.x.Memory.Free(cap(body))
+		return nil, rt.unreadable(res, "the provider's answer cannot be read: "+err.Error())
+	}
+	res.Body.Close()
+	res.Body, res.ContentLength = &peeked{call: rt.call, seen: body, src: http.NoBody}, int64(len(body))
+	return body, nil
+}
+
+// failed logs that something about a batch could not be noted.
+func (h *batches) failed(rt *roundTrip, id string, err error) {
+	h.f.logger.Error("what is reserved for a batch counts as used until it is settled",
+		zap.String("batch", id), zap.String("provider", rt.attempt.Route.Provider), zap.String("trace_id", rt.x.Trace.ID), zap.Error(err))
+}
+
+// acceptedBatch looks at the answer to a call that makes a batch.
+type acceptedBatch struct {
+	h  *batches
+	rt *roundTrip
+}
+
+// Response notes the batch, before the client gets its id.
+func (a *acceptedBatch) Response(ctx context.Context, res *http.Response) error {
+	body, err := a.h.answerOf(a.rt, res)
+	if err != nil || body == nil {
+		return err
+	}
+	id := gjson.GetBytes(body, "id").Str
+	if id == "" {
+		return nil
+	}
+	if err := a.rt.attempt.Accepted(context.WithoutCancel(ctx), id); err != nil {
+		a.h.failed(a.rt, id, err)
+	}
+	return nil
+}
+
+// seenBatches looks at answers that describe batches.
+type seenBatches struct {
+	h  *batches
+	rt *roundTrip
+}
+
+// Response notes what became of the batches.
+func (s *seenBatches) Response(ctx context.Context, res *http.Response) error {
+	body, err := s.h.answerOf(s.rt, res)
+	if err != nil || body == nil {
+		return err
+	}
+	answer := gjson.ParseBytes(body)
+	if list := answer.Get("data"); list.IsArray() {
+		list.ForEach(func(_, batch gjson.Result) bool {
+			s.h.see(ctx, s.rt.x, s.rt.attempt, batch)
+			return true
+		})
+		return nil
+	}
+	s.h.see(ctx, s.rt.x, s.rt.attempt, answer)
+	return nil
+}
+
+// see notes what a provider says of a batch. If that fails, it is noted another time.
+func (h *batches) see(ctx context.Context, x *exchange.Exchange, target *exchange.Attempt, batch gjson.Result) {
+	if x.Gateway.Batches == nil {
+		return
+	}
+	name := target.BatchName(batch.Get("id").Str)
+	output, nothing := outcomeOf(batch)
+	if err := x.Gateway.Batches.SeeBatch(context.WithoutCancel(ctx), &name, output, nothing); err != nil {
+		h.f.logger.Error("noting what became of a batch", zap.String("batch", name.ID), zap.String("trace_id", x.Trace.ID), zap.Error(err))
+	}
+}
+
+// outcomeOf returns the file with the output of a batch, or "", and whether it has ended and none of its calls was
+// answered.
+func outcomeOf(batch gjson.Result) (output string, nothing bool) {
+	output = batch.Get("output_file_id").Str
+	completed := batch.Get("request_counts.completed")
+	switch none := completed.Type == gjson.Number && completed.Int() == 0; batch.Get("status").Str {
+	case "failed": // before any call was made
+		nothing = none || !completed.Exists()
+	case "completed", "expired", "cancelled":
+		nothing = none
+	}
+	return output, nothing && output == ""
+}
+
+// batchUse meters the output of a batch.
+type batchUse struct {
+	h     *batches
+	rt    *roundTrip
+	batch *policies.Batch
+}
+
+// Response has the lines of the output read as they pass. Of a part of the file nothing is booked.
+func (u *batchUse) Response(ctx context.Context, res *http.Response) error {
+	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Encoding") != "" || res.Header.Get("Content-Range") != "" {
+		return nil
+	}
+	sum := &batchSum{costOf: u.rt.attempt.CostOf, model: u.batch.Model}
+	res.Body = &outputLines{src: res.Body, call: u.rt.call, each: sum.add, done: func(unread bool) { u.settle(context.WithoutCancel(ctx), sum, unread) }}
+	return nil
+}
+
+// settle books what the batch used, once all of its output has passed.
+func (u *batchUse) settle(ctx context.Context, sum *batchSum, unread bool) {
+	used := policies.Used{
+		Tokens: sum.usage.Prompt + sum.usage.Completion, Cost: sum.cost,
+		Unknown: unread || sum.unknown, CostUnknown: sum.unpriced,
+	}
+	settled, err := u.rt.x.Gateway.Batches.SettleBatch(ctx, &u.batch.BatchName, used)
+	if err != nil {
+		u.h.failed(u.rt, u.batch.ID, err)
+	}
+	if settled {
+		u.rt.attempt.BatchUsed(&sum.usage, sum.cost, sum.priced || !sum.unpriced)
+	}
+}
+
+// Interface guards
+var (
+	_ Hook         = (*batches)(nil)
+	_ RequestHook  = (*batches)(nil)
+	_ ResponseHook = (*acceptedBatch)(nil)
+	_ ResponseHook = (*seenBatches)(nil)
+	_ ResponseHook = (*batchUse)(nil)
+)

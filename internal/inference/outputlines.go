@@ -1,0 +1,123 @@
+package inference
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/prices"
+)
+
+// outputLines reads the lines of a file as they pass.
+type outputLines struct {
+	src  io.ReadCloser
+	call *exchange.Call
+	each func(line []byte)
+	done func(unread bool) // is called once, when all of the file has passed; unread: some of it was not read
+
+	partial []byte // the beginning of a line
+	skips   bool   // to the end of a line that is too long
+	unread  bool
+	over    bool
+}
+
+func (l *outputLines) Read(p []byte) (int, error) {
+	n, err := l.src.Read(p)
+	if !l.over {
+		l.write(p[:n])
+		if errors.Is(err, io.EOF) {
+			l.over = true
+			l.line(nil)
+			l.done(l.unread)
+		}
+	}
+	return n, err
+}
+
+func (l *outputLines) write(b []byte) {
+	for {
+		line, rest, ended := bytes.Cut(b, []byte{'\n'})
+		if !ended {
+			l.keep(line)
+			return
+		}
+		l.line(line)
+		b = rest
+	}
+}
+
+// keep keeps the beginning of a line.
+func (l *outputLines) keep(b []byte) {
+	need, has := len(l.partial)+len(b), cap(l.partial)
+	switch {
+	case l.skips || len(b) == 0:
+		return
+	case need > maxFileLine, need > has && l.call.Memory.Reserve(2*need-has) != nil:
+		l.skips, l.unread = true, true
+		return
+	case need > has:
+		l.partial = append(make([]byte, 0, 2*need), l.partial...)
+	}
+	l.partial = append(l.partial, b...)
+}
+
+// line reads a line, of which this is the end.
+func (l *outputLines) line(end []byte) {
+	line := end
+	if len(l.partial) > 0 {
+		l.keep(end)
+		line = l.partial
+	}
+	if line = bytes.TrimSpace(line); len(line) > 0 && !l.skips {
+		l.each(line)
+	}
+	l.partial, l.skips = l.partial[:0], false
+}
+
+func (l *outputLines) Close() error {
+	l.call.Memory.Free(cap(l.partial))
+	l.partial, l.over = nil, true
+	return l.src.Close()
+}
+
+// batchSum is what the calls of a batch used, by the lines of its output.
+type batchSum struct {
+	costOf func(u *prices.Usage, models ...string) (prices.Amount, bool) // by the first of the models that has a price
+	model  string                                                        // of all calls, as it was asked for; "": that is not known
+
+	usage    prices.Usage
+	cost     prices.Amount
+	priced   bool // some call has a price
+	unpriced bool // some call has none
+	unknown  bool // a line cannot be read, or does not say what was used
+}
+
+// add adds the call that a line answers. One that failed used nothing.
+func (s *batchSum) add(line []byte) {
+	answer := gjson.ParseBytes(line)
+	if !answer.IsObject() || !gjson.ValidBytes(line) {
+		s.unknown = true
+		return
+	}
+	status, body := answer.Get("response.status_code").Int(), answer.Get("response.body")
+	if status < 200 || status >= 300 {
+		return
+	}
+	m := membersOf([]byte(body.Raw))
+	var u exchange.Usage
+	if readUsage(&u, "", m.usage); !u.Known {
+		s.unknown = true
+		return
+	}
+	if body.Get("object").Str == "response" { // whose usage does not say it
+		found := hostedIn(m.output)
+		u.WebSearches, u.FileSearches = found.web, found.files
+	}
+	s.usage.Add(&u.Usage)
+	cost, known := s.costOf(&u.Usage, s.model, text(m.model))
+	s.cost = s.cost.Plus(cost)
+	s.priced, s.unpriced = s.priced || known, s.unpriced || !known
+}

@@ -1,0 +1,208 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/caddy-gw/gateway/internal/fairshare"
+	"github.com/caddy-gw/gateway/internal/policies/ledger"
+	"github.com/caddy-gw/gateway/storage"
+)
+
+// A Batch is one that a provider has accepted from a call through the gateway. What the call reserved of tokens and
+// costs stays reserved under its name until it is known what the batch used.
+type Batch struct {
+	BatchName
+	Provider  string    `json:"provider"`        // slug or name, as callers have it
+	Model     string    `json:"model,omitempty"` // of all of its calls; "": that is not known, or they have several
+	CreatedAt time.Time `json:"created_at"`
+	// OutputFile is the provider's id of the file with its output; "": that is not known yet.
+	OutputFile string `json:"output_file,omitempty"`
+	// Settled: what it used is booked, or given back. Claims are what is reserved until then.
+	Settled bool         `json:"settled,omitempty"`
+	Claims  []batchClaim `json:"claims,omitempty"`
+}
+
+// A BatchName is what a batch is found by.
+type BatchName struct {
+	WorkspaceID string `json:"workspace_id"`
+	Account     string `json:"account"` // tells the workspace's providers and credentials apart
+	ID          string `json:"id"`      // the provider's
+}
+
+// A batchClaim is what a batch holds of a counter.
+type batchClaim struct {
+	Type string `json:"type"` // of the policy: tokens or cost
+	ledger.Held
+}
+
+// Bounds of the batches that are known.
+const (
+	// BatchesLast is how long a batch is known. Providers end a batch after a week at most. What it has reserved
+	// by then counts as used.
+	BatchesLast = 8 * 24 * time.Hour
+
+	// maxBatches bounds all batches that are known, of which a workspace has its share. One that holds
+	// many counters is as much as several.
+	maxBatches = 20_000
+
+	maxBatchName   = 512      // bytes of its id
+	maxBatchFile   = 2048     // of that of its output
+	maxBatchClaims = 16 << 10 // of the names of its counters
+	bytesOfBatch   = 1 << 10  // of these names that are as much as another batch
+)
+
+// Key identifies the batch among all that are known.
+func (n *BatchName) Key() string { return n.WorkspaceID + "\x00" + n.Account + "\x00" + n.ID }
+
+func (b *Batch) key() string { return b.Key() }
+
+// weight is what a batch counts as.
+func (b *Batch) weight() int {
+	n := 0
+	for i := range b.Claims {
+		n += len(b.Claims[i].Key)
+	}
+	return 1 + n/bytesOfBatch
+}
+
+// holds reports whether anything is reserved for the batch.
+func (b *Batch) holds() bool { return !b.Settled && len(b.Claims) > 0 }
+
+// Batches are the batches that are known. It is safe for concurrent use.
+type Batches struct {
+	rows *storage.Cached[Batch]
+}
+
+// Indices of batches, in memory.
+const (
+	batchWorkspace = "workspace"
+	batchID        = "id"
+	batchOutput    = "output"
+)
+
+func openBatches(ctx context.Context, db *storage.DB) (*Batches, error) {
+	index := func(name string, keys func(b *Batch) []string) storage.Index[Batch] {
+		return storage.Index[Batch]{Name: name, Memory: true, Keys: keys}
+	}
+	b := &Batches{storage.NewCached(db, storage.NewCollection("batch", (*Batch).key,
+		index(batchWorkspace, func(b *Batch) []string { return []string{b.WorkspaceID} }),
+		index(batchID, func(b *Batch) []string { return []string{b.ID} }),
+		index(batchOutput, func(b *Batch) []string {
+			if b.OutputFile == "" {
+				return nil
+			}
+			return []string{outputName(b.WorkspaceID, b.Account, b.OutputFile)}
+		})))}
+	return b, b.rows.Load(ctx)
+}
+
+func outputName(workspace, account, file string) string {
+	return workspace + "\x00" + account + "\x00" + file
+}
+
+// In returns the batches as tx sees them.
+func (b *Batches) In(tx *storage.Txn) *Batches { return &Batches{b.rows.In(tx)} }
+
+// Named returns the batches of all workspaces that have a provider's id.
+func (b *Batches) Named(id string) (named []*Batch) {
+	for _, row := range b.rows.Memory().Where(batchID, id) {
+		if row, ok := b.rows.Get(row.key()); ok {
+			named = append(named, row)
+		}
+	}
+	return named
+}
+
+// OfOutput returns the batch that is not settled and whose output a file of a provider is; nil: there is none.
+func (b *Batches) OfOutput(workspace, account, file string) *Batch {
+	for _, row := range b.rows.Memory().Where(batchOutput, outputName(workspace, account, file)) {
+		if !row.Settled {
+			return row
+		}
+	}
+	return nil
+}
+
+// Awaits reports whether a batch is known that is not settled.
+func (b *Batches) Awaits(name *BatchName) bool {
+	row, ok := b.rows.Memory().Get(name.Key())
+	return ok && !row.Settled
+}
+
+// AwaitsAny reports whether any batch of a workspace is not settled.
+func (b *Batches) AwaitsAny(workspace string) bool {
+	for _, row := range b.rows.Memory().Where(batchWorkspace, workspace) {
+		if !row.Settled {
+			return true
+		}
+	}
+	return false
+}
+
+// SetOutput notes which file has the output of a batch. The error is a *FieldError, or the error of the store.
+func (b *Batches) SetOutput(tx *storage.Txn, row *Batch, file string) error {
+	if len(file) > maxBatchFile {
+		return &FieldError{"internal_output_file_id", "expected at most 2048 bytes"}
+	}
+	changed := *row
+	changed.OutputFile = file
+	return b.rows.In(tx).Put(tx, &changed)
+}
+
+// Of returns the keys of at most limit batches of a workspace, as memory has them.
+func (b *Batches) Of(workspace string, limit int) []string {
+	return storage.Select(b.rows.Memory().Where(batchWorkspace, workspace), limit, func(b *Batch) (string, bool) { return b.key(), true })
+}
+
+// fits reports whether there is room for batches of a workspace, which come to so much besides those that are known. Those
+// that hold nothing make room.
+func (b *Batches) fits(workspace string, more int) bool {
+	own, all := more, more
+	for _, row := range b.rows.Memory().All() {
+		if row.holds() {
+			all += row.weight()
+			if row.WorkspaceID == workspace {
+				own += row.weight()
+			}
+		}
+	}
+	return fairshare.Left(int64(own), int64(maxBatches-all)) >= 0
+}
+
+// makeRoom removes a batch that holds nothing if there are too many: the oldest one of the workspace, or else of any.
+func (b *Batches) makeRoom(tx *storage.Txn, workspace string) error {
+	rows := b.rows.Memory().All()
+	if len(rows) < maxBatches {
+		return nil
+	}
+	var oldest *Batch
+	for _, row := range rows {
+		own := row.WorkspaceID == workspace
+		switch {
+		case row.holds():
+		case oldest == nil, own && oldest.WorkspaceID != workspace, own == (oldest.WorkspaceID == workspace) && row.CreatedAt.Before(oldest.CreatedAt):
+			oldest = row
+		}
+	}
+	if oldest == nil {
+		return nil
+	}
+	if err := b.rows.In(tx).Delete(tx, oldest.key()); !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// without returns the claims whose counters have no such prefix.
+func without(claims []batchClaim, prefix string) []batchClaim {
+	var left []batchClaim
+	for _, c := range claims {
+		if !strings.HasPrefix(c.Key, prefix) {
+			left = append(left, c)
+		}
+	}
+	return left
+}
