@@ -150,3 +150,16 @@ func TestACallOverItsLimitHasARecord(t *testing.T) {
 		}
 	}
 }
+
+// A 503 is a call of somebody's, too, and its record says why it failed.
+func TestACallThatGetsA503HasARecordThatSaysWhy(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, respond(http.StatusServiceUnavailable, `{"error":{"message":"come back later"}}`))
+	g := gatewaytest.Start(t, up.Provider("busy")+gatewaytest.UnreachableProvider(t, "dead"))
+	key, _ := g.Key("k")
+	for provider, want := range map[string]string{"dead": "dead", "busy": "the provider answered 503 Service Unavailable"} {
+		a := g.Do("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: "+provider)
+		if r := logOf(g, a); a.Status != 503 || r.Get("response.status").Int() != 503 || !strings.Contains(r.Get("failure").Str, want) {
+			t.Errorf("%s: %d %s: %s", provider, a.Status, a.Body, r.Body)
+		}
+	}
+}

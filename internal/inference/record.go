@@ -3,6 +3,7 @@ package inference
 import (
 	"errors"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
@@ -30,6 +31,9 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 		u, known, estimated := a.Used()
 		r.UsageKnown, r.UsageEstimated, r.PromptTokens, r.CompletionTokens = known, estimated, u.Prompt, u.Completion
 		r.CacheRead, r.CacheWrite, r.Reasoning = u.CacheRead, u.CacheWrite, u.Reasoning
+	}
+	if r.Failure == "" && r.Status >= http.StatusBadRequest && r.Provider != "" { // its answer was passed on
+		r.Failure = "the provider answered " + statusOf(r.Status)
 	}
 	if !x.FirstByte.IsZero() {
 		r.FirstByteMS = milliseconds(x.FirstByte.Sub(x.Start))
