@@ -149,6 +149,10 @@ func TestABatchIsMeteredFromItsFileToItsOutput(t *testing.T) {
 	if a := ask(404, "POST", "/v1/batches", strings.Replace(makeBatch, `"in"`, `"none"`, 1)); a.Get("error.code").Str != "file_unavailable" {
 		t.Errorf("no file: %s", a.Body)
 	}
+	p.files["in"] = inputOf(1, 10) + strings.Replace(inputOf(1, 10), `"m"`, `"other"`, 1)
+	if a := ask(412, "POST", "/v1/batches", makeBatch); !strings.Contains(a.Get("error.message").Str, "the price of the model is not known") {
+		t.Errorf("without a price: %s", a.Body)
+	}
 	p.files["in"] = inputOf(2, 4000)
 	p.set(&p.refuses, true)
 	ask(400, "POST", "/v1/batches", makeBatch)

@@ -167,7 +167,7 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 				switch {
 				case v.demand.Failed != nil:
 					return false, nil, v.demand.Failed
-				case denied != nil && denied.UnknownPrice && unread:
+				case denied != nil && denied.UnknownPrice && unread && v.demand.Lines == nil:
 					v.Undecided = r
 					return false, nil, nil
 				case denied != nil:
