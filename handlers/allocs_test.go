@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -75,9 +74,12 @@ func newHotPath(t testing.TB) *hotPath {
 	t.Cleanup(g.Stop)
 	key, _ := g.Key("k")
 	g.Admin("POST", "/v1/virtual-keys", map[string]any{"name": "vk", "slug": "vk", "provider": "openai", "key": "sk", "custom_host": "http://" + models + "/v1"})
-	g.Admin("POST", "/v1/policies/rate-limits", map[string]any{
-		"type": "requests", "unit": "rpd", "value": 1e15, "conditions": []any{map[string]any{"key": "virtual_key", "value": "vk"}}, "group_by": []any{map[string]any{"key": "api_key"}},
-	})
+	g.Admin("POST", "/v1/virtual-keys", map[string]any{"name": "claude", "slug": "claude", "provider": "anthropic", "key": "sk", "custom_host": "http://" + models + "/v1"})
+	for _, vk := range []string{"vk", "claude"} {
+		g.Admin("POST", "/v1/policies/rate-limits", map[string]any{
+			"type": "requests", "unit": "rpd", "value": 1e15, "conditions": []any{map[string]any{"key": "virtual_key", "value": vk}}, "group_by": []any{map[string]any{"key": "api_key"}},
+		})
+	}
 	address := strings.TrimPrefix(g.URL, "http://")
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -86,7 +88,7 @@ func newHotPath(t testing.TB) *hotPath {
 	t.Cleanup(func() { conn.Close() })
 	h := &hotPath{conn: conn, answers: bufio.NewReaderSize(conn, 64<<10)}
 	h.plain = fmt.Appendf(nil, "Host: %s\r\nUser-Agent: client/1.0\r\nAccept: application/json\r\nContent-Type: application/json\r\n", address)
-	h.request = fmt.Appendf(bytes.Clone(h.plain), "X-Gw-Api-Key: %s\r\nX-Gw-Virtual-Key: vk\r\n", key)
+	h.request = fmt.Appendf(bytes.Clone(h.plain), "X-Gw-Api-Key: %s\r\n", key)
 	h.plain = append(h.plain, "Authorization: Bearer sk\r\n"...)
 	return h
 }
@@ -167,12 +169,12 @@ func modelServer(t testing.TB) (address string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	whole := []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(gatewaytest.Completion)) + "\r\n\r\n" + gatewaytest.Completion)
-	stream := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-	for _, event := range append(slices.Repeat([]string{hello}, 100), counted, done) {
-		stream = fmt.Appendf(stream, "%x\r\n%s\r\n", len(event), event)
-	}
-	stream = append(stream, "0\r\n\r\n"...)
+	whole, stream := answerOf(gatewaytest.Completion), streamOf(append(slices.Repeat([]string{hello}, 100), counted, done)...)
+	message, messages := answerOf(messageOf(helloBlock)), streamOf(messageEvents(`{"type":"message_start","message":{"id":"msg_1","model":"claude-x","usage":{"input_tokens":10,"output_tokens":1}}}
+{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+`+strings.Repeat(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hello "}}`+"\n", 100)+`{"type":"content_block_stop","index":0}
+{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":100}}
+{"type":"message_stop"}`)...)
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -187,9 +189,12 @@ func modelServer(t testing.TB) (address string) {
 					if err != nil {
 						return
 					}
-					answer := whole
-					if bytes.Contains(line, []byte("/stream")) || bytes.Contains(line, []byte("/chat/completions")) && bytes.Contains(peekAll(r), []byte(`"stream":true`)) {
-						answer = stream
+					answer, streamed := whole, stream
+					if bytes.Contains(line, []byte("/messages")) {
+						answer, streamed = message, messages
+					}
+					if bytes.Contains(line, []byte("/stream")) || bytes.Contains(peekAll(r), []byte(`"stream":true`)) {
+						answer = streamed
 					}
 					if skipMessage(r) != nil {
 						return
@@ -202,6 +207,20 @@ func modelServer(t testing.TB) (address string) {
 		}
 	}()
 	return l.Addr().String()
+}
+
+// answerOf is an HTTP response with a body of JSON.
+func answerOf(body string) []byte {
+	return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+// streamOf is an HTTP response with an event stream, an event a chunk.
+func streamOf(events ...string) []byte {
+	b := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+	for _, event := range events {
+		b = fmt.Appendf(b, "%x\r\n%s\r\n", len(event), event)
+	}
+	return append(b, "0\r\n\r\n"...)
 }
 
 func peekAll(r *bufio.Reader) []byte {
@@ -217,11 +236,13 @@ var hotCases = []struct {
 	most, bytes         float64
 }{
 	{"plain Caddy", "/plain", "", nil, 0, 0},
-	{"call", "/v1/chat/completions", "", nil, 320, 44000},
+	{"call", "/v1/chat/completions", "", []string{"X-Gw-Virtual-Key: vk"}, 320, 44000},
 	{"plain Caddy stream", "/plain/stream", "", nil, 0, 0},
-	{"stream", "/v1/chat/completions", `"stream":true,`, nil, 343, 46000},
-	{"fallback configured", "/v1/chat/completions", "", []string{`X-Gw-Config: {"strategy":{"mode":"fallback"},"targets":[{"virtual_key":"vk"},{"virtual_key":"vk"}]}`}, 384, 45000},
-	{"cache hit", "/v1/chat/completions", "", []string{"X-Gw-Cache: simple"}, 271, 34000},
+	{"stream", "/v1/chat/completions", `"stream":true,`, []string{"X-Gw-Virtual-Key: vk"}, 343, 46000},
+	{"translated", "/v1/chat/completions", "", []string{"X-Gw-Virtual-Key: claude"}, 385, 54000},
+	{"translated stream", "/v1/chat/completions", `"stream":true,`, []string{"X-Gw-Virtual-Key: claude"}, 424, 68000},
+	{"fallback configured", "/v1/chat/completions", "", []string{"X-Gw-Virtual-Key: vk", `X-Gw-Config: {"strategy":{"mode":"fallback"},"targets":[{"virtual_key":"vk"},{"virtual_key":"vk"}]}`}, 384, 45000},
+	{"cache hit", "/v1/chat/completions", "", []string{"X-Gw-Virtual-Key: vk", "X-Gw-Cache: simple"}, 271, 34000},
 }
 
 func hotBody(members string) string {

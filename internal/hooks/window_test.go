@@ -140,21 +140,19 @@ func TestChecksOfWindowsThatCannotJudge(t *testing.T) {
 func TestALargePieceTakesLinearTime(t *testing.T) {
 	list := parse(t, OutputGuardrails, `[{"contains":{"words":["bad"],"operator":"none"},"deny":true,"window_bytes":16,"overlap_bytes":16}]`)
 	clock := time.Now()
-	took := func(size int) (best time.Duration) {
-		piece := strings.Repeat("x", size)
-		for i := range 3 {
-			w := NewWindows("chatComplete", list, func() time.Time { return clock })
-			begun := time.Now()
-			w.Push(Track{Kind: "content"}, piece)
-			if passed := time.Since(begun); i == 0 || passed < best {
-				best = passed
-			}
+	took := func(size int) time.Duration {
+		w := NewWindows("chatComplete", list, func() time.Time { return clock })
+		begun := time.Now()
+		w.Push(Track{Kind: "content"}, strings.Repeat("x", size))
+		return time.Since(begun)
+	}
+	var small, large time.Duration
+	for range 10 { // on a busy machine, one of them may be held up
+		if small, large = took(256<<10), took(2<<20); large <= 24*small {
+			return
 		}
-		return best
 	}
-	if small, large := took(256<<10), took(2<<20); large > 24*small {
-		t.Errorf("256 KiB took %v, and 2 MiB %v", small, large)
-	}
+	t.Errorf("256 KiB took %v, and 2 MiB %v", small, large)
 }
 
 func FuzzPieces(f *testing.F) {

@@ -349,7 +349,7 @@ func TestAFailedAnswerIsGivenIfNothingFollows(t *testing.T) {
 		t.Errorf("%d, %v: %s", w.Code, w.Header(), w.Body)
 	}
 	record := Record(x)
-	if record.Status != 503 || record.Failure != "" || !x.Complete || len(record.AttemptLog) != 2 || record.AttemptLog[1].Failure == "" || record.LastUsed != "config.targets[1]" {
+	if record.Status != 503 || !x.Complete || len(record.AttemptLog) != 2 || record.AttemptLog[1].Failure == "" || record.Failure != record.AttemptLog[1].Failure || record.LastUsed != "config.targets[1]" {
 		t.Errorf("got %+v", record)
 	}
 	if want := []string{"admit call", "admit one", "sent to one", "settle one", "admit two", "sent to two", "settle two", "settle call"}; !slices.Equal(b.events, want) {

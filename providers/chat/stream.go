@@ -97,7 +97,6 @@ const maxMessage = 16 << 20
 // without data and [DONE] are dropped.
 type SSE struct {
 	buf   []byte // an incomplete line
-	seen  int    // bytes of buf without an end of line
 	name  string
 	known string // the latest name, which most events repeat
 	data  []byte
@@ -115,50 +114,41 @@ func (f *SSE) Push(src []byte, yield func(name string, data []byte) error) error
 			src = src[1:]
 		}
 	}
-	b := src // of which only an incomplete line is copied
-	if len(f.buf) > 0 {
-		f.buf = append(f.buf, src...)
-		b = f.buf
-	}
 	at, lf := 0, -1 // start of the line, and the next LF, which a CR may precede
 	for {
-		from := at + f.seen
-		if lf < from {
-			if lf = bytes.IndexByte(b[from:], '\n'); lf < 0 {
-				lf = len(b)
+		if lf < at {
+			if lf = bytes.IndexByte(src[at:], '\n'); lf < 0 {
+				lf = len(src)
 			} else {
-				lf += from
+				lf += at
 			}
 		}
 		end := lf
-		if cr := bytes.IndexByte(b[from:lf], '\r'); cr >= 0 {
-			end = from + cr
+		if cr := bytes.IndexByte(src[at:lf], '\r'); cr >= 0 {
+			end = at + cr
 		}
-		if end == len(b) {
-			f.seen = len(b) - at
+		if end == len(src) {
 			break
 		}
-		line := b[at:end]
-		next := end + 1
-		if b[end] == '\r' {
+		line := src[at:end]
+		if len(f.buf) > 0 {
+			f.buf = append(f.buf, line...)
+			line, f.buf = f.buf, f.buf[:0]
+		}
+		at = end + 1
+		if src[end] == '\r' {
 			switch {
-			case next == len(b):
+			case at == len(src):
 				f.cr = true
-			case b[next] == '\n':
-				next++
+			case src[at] == '\n':
+				at++
 			}
 		}
-		at, f.seen = next, 0
 		if err := f.line(line, yield); err != nil {
 			return err
 		}
 	}
-	switch {
-	case len(f.buf) == 0:
-		f.buf = append(f.buf, b[at:]...)
-	case at > 0: // a copy onto itself takes no time, but for the race detector
-		f.buf = f.buf[:copy(f.buf, b[at:])]
-	}
+	f.buf = append(f.buf, src[at:]...)
 	if len(f.buf)+len(f.data) > maxMessage {
 		return fmt.Errorf("a message of more than %d bytes", maxMessage)
 	}
@@ -216,7 +206,7 @@ func (f *SSE) Rest(yield func(name string, data []byte) error) error {
 		if err := f.line(f.buf, yield); err != nil {
 			return err
 		}
-		f.buf, f.seen = f.buf[:0], 0
+		f.buf = f.buf[:0]
 	}
 	return f.event(yield)
 }
