@@ -22,6 +22,7 @@ type batchProvider struct {
 	files   map[string]string
 	batches []map[string]any
 	refuses bool // it makes no batch
+	mute    bool // it does not say which batch it made
 	breaks  bool // contents of files break off
 }
 
@@ -54,6 +55,8 @@ func (p *batchProvider) serve(w http.ResponseWriter, r *http.Request) {
 	case path == "/batches" && r.Method == http.MethodPost && p.refuses:
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, `{"error":{"message":"no","type":"invalid_request_error"}}`)
+	case path == "/batches" && r.Method == http.MethodPost && p.mute:
+		_, _ = io.WriteString(w, `{"object":"batch"}`)
 	case path == "/batches" && r.Method == http.MethodPost:
 		p.batches = append(p.batches, map[string]any{
 			"id": fmt.Sprint("batch_", len(p.batches)+1), "object": "batch", "endpoint": "/v1/chat/completions", "completion_window": "24h", "created_at": 1, "status": "validating",
@@ -230,6 +233,43 @@ func TestABatchIsMeteredFromItsFileToItsOutput(t *testing.T) {
 		t.Errorf("%v tokens booked", n)
 	}
 	ask(409, "PUT", "/v2/batches/"+third, `{"internal_output_file_id":"out"}`)
+}
+
+// With a config, too: policies of requests are asked before the file is read, and a batch of which nobody knows the id
+// counts as it was reserved, also in the record of the call.
+func TestABatchThatCannotBeFoundAgainCountsAsReserved(t *testing.T) {
+	p := newBatchProvider(t)
+	g := gatewaytest.Start(t, "block_inline_config off\n"+p.Provider("file"))
+	p.files["in"] = inputOf(2, 1000)
+	create := func(key string) *gatewaytest.Answer {
+		return g.Do("POST", "/v1/batches", makeBatch, "x-gw-api-key: "+key, `x-gw-config: {"provider":"@file"}`)
+	}
+	key, of := g.Key("limited")
+	usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 10_000, "conditions": when("api_key", of)})
+	g.Admin("POST", "/v1/policies/rate-limits", map[string]any{"type": "requests", "unit": "rpm", "value": 0, "conditions": when("api_key", of)})
+	if a := create(key); a.Status != 429 || len(p.Calls()) > 0 {
+		t.Errorf("%d %s, and the provider had %d calls", a.Status, a.Body, len(p.Calls()))
+	}
+	key, of = g.Key("budget")
+	id := usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 10_000, "conditions": when("api_key", of)})
+	p.set(&p.mute, true)
+	if a := create(key); a.Status != 200 {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	n := usedBetween(g, id, 2000, 2200)
+	if n < 2000 || n > 2200 {
+		t.Errorf("%v tokens booked", n)
+	}
+	tokens := 0.0
+	for end := time.Now().Add(5 * time.Second); tokens != n && time.Now().Before(end); {
+		tokens = 0
+		for _, r := range g.Admin("GET", "/v1/logs", nil).Get("data").Array() {
+			tokens += r.Get("req_units").Float() + r.Get("res_units").Float()
+		}
+	}
+	if tokens != n {
+		t.Errorf("records of %v tokens, and %v are booked", tokens, n)
+	}
 }
 
 // Batches of Bedrock are metered in its words: by the records that an upload becomes, and by what a job writes.
