@@ -102,7 +102,8 @@ func (a *api) fill(workspace string) {
 }
 
 // BenchmarkSavedObjects lists, filters and gets objects among many, and opens the services of a
-// store that has them, which is most of a start. bytes/object is the memory that they take.
+// store that has them, which is most of a start. bytes/object is the memory that they take; that of virtual keys has the
+// integrations in it.
 func BenchmarkSavedObjects(b *testing.B) {
 	a := newAPI(b)
 	workspace := a.s.Directory.DefaultWorkspace().ID
