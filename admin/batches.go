@@ -9,7 +9,7 @@ import (
 )
 
 type updateBatch struct {
-	OutputFile string `json:"internal_output_file_id" minLength:"1" maxLength:"2048" doc:"The provider's id of the file with the batch's output. What the batch used is booked when that file is read through the gateway."`
+	OutputFile string `json:"internal_output_file_id" minLength:"1" maxLength:"2048" doc:"The provider's id of the file with the batch's output. What the batch used is booked when that file is read through the gateway: at least what was reserved for it, unless the provider says that it is this file."`
 }
 
 // Batch is what the audit trail shows of a batch.
@@ -34,7 +34,7 @@ func (a *API) batches() {
 		if b.Settled {
 			return nil, failure(http.StatusConflict, "What the batch used is booked already, or given back")
 		}
-		err := c.api.Batches.SetOutput(c.tx, b, in.OutputFile)
+		err := c.api.Batches.NameOutput(c.tx, b, in.OutputFile)
 		if wrong := (*policies.FieldError)(nil); errors.As(err, &wrong) {
 			return nil, invalid(wrong.Field, "%s", wrong.Message)
 		}

@@ -228,11 +228,22 @@ func TestABatchIsMeteredFromItsFileToItsOutput(t *testing.T) {
 	ask(200, "GET", "/v1/files/out/content", "")
 	ask(200, "PUT", "/v2/batches/"+third, `{"internal_output_file_id":"out"}`)
 	fits(2000, false)
+	ask(200, "GET", "/v1/batches/"+third, "") // the provider says so, too
+	ask(400, "PUT", "/v2/batches/"+third, `{"internal_output_file_id":"forged"}`)
 	ask(200, "GET", "/v1/files/out/content", "")
 	if n := used(g, id, 1600); n != 1600 {
 		t.Errorf("%v tokens booked", n)
 	}
 	ask(409, "PUT", "/v2/batches/"+third, `{"internal_output_file_id":"out"}`)
+
+	// A file that only the client says has the output gives back nothing.
+	fourth := ask(200, "POST", "/v1/batches", makeBatch).Get("id").Str
+	p.files["forged"] = outputOf(1, 1)
+	ask(200, "PUT", "/v2/batches/"+fourth, `{"internal_output_file_id":"forged"}`)
+	ask(200, "GET", "/v1/files/forged/content", "")
+	if n := usedBetween(g, id, 9600, 10_000); n < 9600 || n > 10_000 {
+		t.Errorf("%v tokens booked for a file that the client names", n)
+	}
 }
 
 // With a config, too: policies of requests are asked before the file is read, and a batch of which nobody knows the id

@@ -38,7 +38,7 @@ func TestRequestTimeouts(t *testing.T) {
 		return `{"strategy":{"mode":"fallback"},"targets":[` + leaf(more) + `,{"provider":"@good"}]` + `}`
 	}
 	var cases sync.WaitGroup // they wait at the same time
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name, config, cue, header string
 		stream                    bool
 		ms                        int // of the 408; 0: the good provider answers
@@ -74,14 +74,15 @@ func TestRequestTimeouts(t *testing.T) {
 			if c.stream {
 				body, want = streamedChat, goodStream
 			}
-			marked, _ := sjson.Set(body, "user", c.name)
+			user := fmt.Sprint("user ", i)
+			marked, _ := sjson.Set(body, "user", user)
 			a := l.chat(marked, c.config, headers...)
 			if used, provider := a.Header.Get("x-gw-last-used-option-index"), a.Header.Get("x-gw-provider"); used != c.index || a.Header.Get("x-gw-retry-attempt-count") != c.retries || (provider == "good") != (c.ms == 0) {
 				t.Errorf("%s: %s of %s, want %s: %v", c.name, used, provider, c.index, a.Header)
 			}
 			bad := 0
 			for _, call := range l.bad.Calls() {
-				if gjson.Get(call.Body, "user").Str == c.name {
+				if gjson.Get(call.Body, "user").Str == user {
 					bad++
 				}
 			}

@@ -219,7 +219,7 @@ func (u *batchUse) Response(ctx context.Context, res *http.Response) error {
 func (u *batchUse) settle(ctx context.Context, sum *batchSum, unread bool) {
 	used := policies.Used{
 		Tokens: sum.usage.Prompt + sum.usage.Completion, Cost: sum.cost,
-		Unknown: unread || sum.unknown, CostUnknown: sum.unpriced,
+		Unknown: unread || sum.unknown || !u.batch.Confirmed, CostUnknown: sum.unpriced,
 	}
 	settled, err := u.rt.x.Gateway.Batches.SettleBatch(ctx, &u.batch.BatchName, used)
 	if err != nil {

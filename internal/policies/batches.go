@@ -18,8 +18,10 @@ type Batch struct {
 	Provider  string    `json:"provider"`        // slug or name, as callers have it
 	Model     string    `json:"model,omitempty"` // of all of its calls; "": that is not known, or they have several
 	CreatedAt time.Time `json:"created_at"`
-	// OutputFile is the provider's id of the file with its output; "": that is not known yet.
+	// OutputFile is the provider's id of the file with its output; "": that is not known yet. Confirmed: the provider
+	// has said so, and not only a client, whose word gives back nothing of what is reserved.
 	OutputFile string `json:"output_file,omitempty"`
+	Confirmed  bool   `json:"confirmed,omitempty"`
 	// Settled: what it used is booked, or given back. Claims are what is reserved until then.
 	Settled bool         `json:"settled,omitempty"`
 	Claims  []batchClaim `json:"claims,omitempty"`
@@ -142,13 +144,21 @@ func (b *Batches) AwaitsAny(workspace string) bool {
 	return false
 }
 
-// SetOutput notes which file has the output of a batch. The error is a *FieldError, or the error of the store.
-func (b *Batches) SetOutput(tx *storage.Txn, row *Batch, file string) error {
-	if len(file) > maxBatchFile {
+// NameOutput notes which file has the output of a batch, as a client says. The error is a *FieldError, or the error of the
+// store.
+func (b *Batches) NameOutput(tx *storage.Txn, row *Batch, file string) error {
+	switch {
+	case len(file) > maxBatchFile:
 		return &FieldError{"internal_output_file_id", "expected at most 2048 bytes"}
+	case row.Confirmed && file != row.OutputFile:
+		return &FieldError{"internal_output_file_id", "expected the file that the provider says has the output: " + row.OutputFile}
 	}
+	return b.setOutput(tx, row, file, row.Confirmed)
+}
+
+func (b *Batches) setOutput(tx *storage.Txn, row *Batch, file string, confirmed bool) error {
 	changed := *row
-	changed.OutputFile = file
+	changed.OutputFile, changed.Confirmed = file, confirmed
 	return b.rows.In(tx).Put(tx, &changed)
 }
 

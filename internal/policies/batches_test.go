@@ -180,7 +180,7 @@ func TestWhatBatchesReserveIsBookedOnce(t *testing.T) {
 				err := w.db.Update(t.Context(), func(tx *storage.Txn) error {
 					for _, row := range w.Batches.In(tx).Named(id) {
 						if row.WorkspaceID == b.ws {
-							return w.Batches.SetOutput(tx, row, "file-of-"+id)
+							return w.Batches.NameOutput(tx, row, "file-of-"+id)
 						}
 					}
 					return storage.ErrNotFound

@@ -171,7 +171,7 @@ func (l *Limits) SeeBatch(ctx context.Context, name *BatchName, output string, n
 	case nothing:
 		_, err := l.SettleBatch(ctx, name, Used{})
 		return err
-	case output == "" || output == row.OutputFile || len(output) > maxBatchFile:
+	case output == "" || output == row.OutputFile && row.Confirmed || len(output) > maxBatchFile:
 		return nil
 	}
 	return l.db.Update(ctx, func(tx *storage.Txn) error {
@@ -179,7 +179,7 @@ func (l *Limits) SeeBatch(ctx context.Context, name *BatchName, output string, n
 		if !ok || row.Settled {
 			return nil
 		}
-		return l.Batches.SetOutput(tx, row, output)
+		return l.Batches.setOutput(tx, row, output, true)
 	})
 }
 
