@@ -111,11 +111,28 @@ var acknowledgement = Message{Role: Assistant, Parts: []Part{{Kind: Text, Text: 
 // separateResults puts a message of the model between results of tools and the user's next
 // words, which a client has if the user interrupted the model.
 func (r *Request) separateResults() {
-	for i := 1; i < len(r.Messages); i++ {
-		if r.Messages[i].Role == User && r.Messages[i-1].Role == ToolResult {
-			r.Messages = slices.Insert(slices.Clone(r.Messages), i, acknowledgement)
+	n := 0
+	for i := range r.Messages {
+		if r.interrupted(i) {
+			n++
 		}
 	}
+	if n == 0 {
+		return
+	}
+	out := make([]Message, 0, len(r.Messages)+n)
+	for i := range r.Messages {
+		if r.interrupted(i) {
+			out = append(out, acknowledgement)
+		}
+		out = append(out, r.Messages[i])
+	}
+	r.Messages = out
+}
+
+// interrupted reports whether a message of the user follows a result.
+func (r *Request) interrupted(i int) bool {
+	return i > 0 && r.Messages[i].Role == User && r.Messages[i-1].Role == ToolResult
 }
 
 // needUser turns the system messages into user messages if there are no others.
@@ -143,65 +160,90 @@ func (r *Request) allow() {
 		return
 	}
 	r.ToolChoice.Allowed = nil
-	r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t Tool) bool {
-		return !slices.ContainsFunc(allowed, t.is)
-	})
+	names := namesOf(allowed)
+	r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t Tool) bool { return !t.among(names) })
 }
 
-// is reports whether a tool has the given name: a function by its name, other tools by
-// their type.
-func (t Tool) is(name Literal) bool {
+// namesOf returns a set of names.
+func namesOf(names []Literal) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name.Text()] = true
+	}
+	return set
+}
+
+// among reports whether the name of a tool is in a set: that of a function, and the name or the type of other tools.
+func (t Tool) among(names map[string]bool) bool {
 	if t.Other == nil {
-		return t.Name.Text() == name.Text()
+		return names[t.Name.Text()]
 	}
 	named := false
 	r := jsonscan.NewReader(t.Other)
 	r.Object(func(key jsonscan.Key) {
 		if (key.Is("type") || key.Is("name")) && r.Kind() == jsonscan.String {
-			named = named || Literal(r.String()).Text() == name.Text()
+			named = named || names[Literal(r.String()).Text()]
 		}
 	})
 	return named
 }
 
 // ResultsFirst moves the results of a turn's calls right behind the turn. If they are there, it
-// returns the same slice.
+// returns the same slice. Each call has the first result behind it that no earlier call has. The time does not depend
+// on how many calls have no result, and results no call.
 func ResultsFirst(all []Message) []Message {
-	var out []Message // nil: unchanged so far
-	taken := make([]bool, 0)
+	if inPlace(all) {
+		return all
+	}
+	results := make(map[string][]int) // by the id of their call, those that no call has
 	for i := range all {
-		if i < len(taken) && taken[i] {
-			continue
+		if id := all[i].CallID; all[i].Role == ToolResult && !id.Empty() {
+			results[id.Text()] = append(results[id.Text()], i)
 		}
+	}
+	var (
+		out   []Message // nil: unchanged so far
+		taken []bool
+		own   []int
+		other int // the first message behind the turn that is no result
+	)
+	for i := range all {
 		if out != nil {
+			if taken[i] {
+				continue
+			}
 			out = append(out, all[i])
 		}
 		if all[i].Role != Assistant || len(all[i].Calls) == 0 {
 			continue
 		}
-		open := len(all[i].Calls)
-		between := false
-		for k := i + 1; k < len(all) && open > 0; k++ {
-			switch m := &all[k]; {
-			case m.Role == Assistant && len(m.Calls) > 0 && !between:
-				between = true
-			case m.Role != ToolResult:
-				between = true
-			case k < len(taken) && taken[k], !all[i].calls(m.CallID):
-			default:
-				open--
-				if between && out == nil {
-					out, taken = slices.Clone(all[:i+1]), make([]bool, len(all))
-					for j := i + 1; j < k; j++ {
-						if all[j].Role == ToolResult && all[i].calls(all[j].CallID) {
-							out, taken[j] = append(out, all[j]), true
-						}
-					}
-				}
-				if out != nil {
-					out, taken[k] = append(out, *m), true
-				}
+		own = own[:0]
+		for k := range all[i].Calls {
+			id := all[i].Calls[k].ID.Text()
+			left := results[id]
+			for len(left) > 0 && left[0] < i {
+				left = left[1:]
 			}
+			if len(left) > 0 {
+				own, left = append(own, left[0]), left[1:]
+				results[id] = left
+			}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		slices.Sort(own)
+		for other = max(other, i+1); other < len(all) && all[other].Role == ToolResult; {
+			other++
+		}
+		if out == nil && own[len(own)-1] < other { // nothing stands between
+			continue
+		}
+		if out == nil {
+			out, taken = slices.Clone(all[:i+1]), make([]bool, len(all))
+		}
+		for _, k := range own {
+			out, taken[k] = append(out, all[k]), true
 		}
 	}
 	if out == nil {
@@ -210,8 +252,23 @@ func ResultsFirst(all []Message) []Message {
 	return out
 }
 
-func (m *Message) calls(id Literal) bool {
-	return slices.ContainsFunc(m.Calls, func(c Call) bool { return !id.Empty() && c.ID.Text() == id.Text() })
+// inPlace reports whether all results stand right behind their calls.
+func inPlace(all []Message) bool {
+	var placed Placed
+	for i := range all {
+		switch m := &all[i]; {
+		case m.Role == Assistant && len(m.Calls) > 0:
+			placed.Turn()
+			for k := range m.Calls {
+				placed.Call(m.Calls[k].ID)
+			}
+		case m.Role != ToolResult:
+			placed.Other()
+		case !placed.Result(m.CallID):
+			return false
+		}
+	}
+	return true
 }
 
 // Renames are tools whose names a provider would refuse: they are too long, or have other

@@ -217,6 +217,9 @@ type passingMessage struct {
 	start                  int
 	role, id               Literal
 	thought, sealed, calls bool // it has reasoning_content, content_blocks, tool_calls
+
+	found  Literal // the role, if it was needed before it was read
+	sought bool
 }
 
 func (p *passing) message() bool {
@@ -272,17 +275,22 @@ func (p *passing) messageMember(m *passingMessage, key jsonscan.Key) bool {
 }
 
 // role returns the role of the message that is being read, which may follow.
-func (p *passing) role(m *passingMessage) (role Literal) {
-	if m.role != nil {
+func (p *passing) role(m *passingMessage) Literal {
+	switch {
+	case m.role != nil:
 		return m.role
+	case m.sought:
+		return m.found
 	}
-	r := jsonscan.NewReader(p.body[m.start:])
+	m.sought = true
+	var r jsonscan.Reader
+	r.Again(p.body[m.start:])
 	r.Object(func(key jsonscan.Key) {
 		if key.Is("role") {
-			role = r.String()
+			m.found = r.String()
 		}
 	})
-	return role
+	return m.found
 }
 
 // thought returns the reasoning of a message without any, for providers that require it: the
@@ -465,14 +473,11 @@ func (c ToolChoice) Restrict(body []byte, tool func(raw []byte) Tool) []byte {
 	}
 	var p Patch
 	p.Start(body)
-	left := 0
+	left, names := 0, namesOf(c.Allowed)
 	p.Members(func(key jsonscan.Key) bool {
 		switch {
 		case key.Is("tools"):
-			left = p.Elements(func() bool {
-				t := tool(p.Raw())
-				return slices.ContainsFunc(c.Allowed, t.is)
-			})
+			left = p.Elements(func() bool { return tool(p.Raw()).among(names) })
 			return left > 0
 		case key.Is("tool_choice"):
 			start := p.Peek()

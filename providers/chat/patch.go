@@ -13,12 +13,20 @@ type Patch struct {
 	body []byte
 	out  []byte // the edited body[:done]; nil: nothing was edited so far
 	done int
+
+	types []typed // of objects that are being read, each inside the one before
+}
+
+// typed is an object whose type is known.
+type typed struct {
+	start, end int
+	kind       Literal
 }
 
 // Start begins to read a body that was checked before.
 func (p *Patch) Start(body []byte) {
 	p.Again(body)
-	p.body, p.out, p.done = body, nil, 0
+	p.body, p.out, p.done, p.types = body, nil, 0, p.types[:0]
 }
 
 // Edited returns the edited body, or nil if nothing was edited or it is not JSON, which the
@@ -74,14 +82,30 @@ func (p *Patch) Elements(keep func() bool) (kept int) {
 	return kept
 }
 
-// Type returns the member type of the object at a position, which is being read: it may follow.
-func (p *Patch) Type(object int) (kind Literal) {
-	r := jsonscan.NewReader(p.body[object:])
+// Type returns the member type of the object at a position, which is being read: it may follow. An object is read once
+// for that, however often it is asked for.
+func (p *Patch) Type(object int) Literal {
+	for n := len(p.types); n > 0; n-- {
+		t := &p.types[n-1]
+		if t.start == object {
+			return t.kind
+		}
+		if t.start < object && object < t.end { // object is inside it
+			break
+		}
+		p.types = p.types[:n-1]
+	}
+	var (
+		r    jsonscan.Reader
+		kind Literal
+	)
+	r.Again(p.body[object:])
 	r.Object(func(key jsonscan.Key) {
 		if key.Is("type") {
 			kind = r.String()
 		}
 	})
+	p.types = append(p.types, typed{object, object + r.Peek(), kind})
 	return kind
 }
 
