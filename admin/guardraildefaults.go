@@ -28,10 +28,10 @@ type GuardrailIDs struct {
 }
 
 type updateOrganisationDefaults struct {
-	Start          *[]string `json:"start_hooks,omitempty" maxItems:"20" doc:"Ids or slugs of guardrails of the organisation that run at the start of every call, whatever its endpoint; no workspace is excluded."`
-	Input          *[]string `json:"input_guardrails,omitempty" maxItems:"20" doc:"Ids or slugs of guardrails of the organisation, in the order in which they run. A list that is left out is kept."`
-	Output         *[]string `json:"output_guardrails,omitempty" maxItems:"20" doc:"The same for answers."`
-	OrganisationID string    `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's, which it is anyway."`
+	Start          Optional[[]string] `json:"start_hooks,omitempty" maxItems:"20" doc:"Ids or slugs of guardrails of the organisation that run at the start of every call, whatever its endpoint; no workspace is excluded."`
+	Input          Optional[[]string] `json:"input_guardrails,omitempty" maxItems:"20" doc:"Ids or slugs of guardrails of the organisation, in the order in which they run. A list that is left out is kept; null clears it."`
+	Output         Optional[[]string] `json:"output_guardrails,omitempty" maxItems:"20" doc:"The same for answers."`
+	OrganisationID string             `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's, which it is anyway."`
 }
 
 // Exclusions are the workspaces with whether the organisation's guardrails apply to them.
@@ -70,13 +70,13 @@ func (a *API) guardrailDefaults() {
 		}
 		for _, list := range []struct {
 			field string
-			sent  *[]string
+			sent  Optional[[]string]
 			to    *[]string
 		}{{"start_hooks", in.Start, &o.Guardrails.Start}, {"input_guardrails", in.Input, &o.Guardrails.Input}, {"output_guardrails", in.Output, &o.Guardrails.Output}} {
-			if list.sent == nil {
+			if !list.sent.Set {
 				continue
 			}
-			ids, err := c.defaultGuardrails(list.field, "", *list.sent)
+			ids, err := c.defaultGuardrails(list.field, "", list.sent.Value)
 			if err != nil {
 				return err
 			}

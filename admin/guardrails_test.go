@@ -389,7 +389,7 @@ func TestAGuardrailInUseIsNotDeleted(t *testing.T) {
 	a.ok("DELETE", "/v1/configs/"+config, "")
 	a.ok("DELETE", "/v1/configs/"+explicit, "")
 	a.ok("PUT", "/v1/admin/workspaces/blue", `{"defaults":null}`)
-	a.ok("PUT", "/v1/admin/organisation/defaults", `{"input_guardrails":[]}`)
+	a.ok("PUT", "/v1/admin/organisation/defaults", `{"input_guardrails":null}`)
 	a.ok("DELETE", path, "")
 }
 

@@ -345,11 +345,14 @@ func deny(d *policies.Denial) *exchange.Error {
 	case d.UnknownPrice:
 		return exchange.OverBudget("Usage limit: " + name + " counts costs, and the price of the model is not known; set its price, or " + price + " to allow")
 	case !d.Budget():
-		what := d.Unit
-		if d.Type == policies.Tokens {
-			what += " of tokens"
+		message, wait := fmt.Sprintf("Rate limit exceeded: %s allows %d %s", name, d.Rule.Limit, d.Unit), d.RetryAfter
+		switch {
+		case d.Never:
+			message, wait = message+" of tokens, and the call may use "+uses(d), 0
+		case d.Type == policies.Tokens:
+			message += " of tokens, of which " + d.Text(max(d.Remaining, 0)) + " are left, and the call may use " + uses(d)
 		}
-		return exchange.RateLimited(fmt.Sprintf("Rate limit exceeded: %s allows %d %s", name, d.Rule.Limit, what), d.RetryAfter)
+		return exchange.RateLimited(message, wait)
 	}
 	message := fmt.Sprintf("Usage limit exceeded: %s allows %s", name, d.Text(d.Rule.Limit))
 	if d.Carrier() == "" {
@@ -357,11 +360,16 @@ func deny(d *policies.Denial) *exchange.Error {
 	}
 	if d.Spent {
 		if d.Remaining > 0 && d.Type != policies.Requests {
-			message += ", of which " + d.Text(d.Remaining) + " are left, and the call may use more (its prompt, estimated with a margin, and its maximum of tokens)"
+			message += ", of which " + d.Text(d.Remaining) + " are left, and the call may use " + uses(d)
 		}
 		return exchange.OverBudget(message)
 	}
 	return exchange.BudgetReserved(message+", of which other calls have reserved the rest", d.RetryAfter)
+}
+
+// uses says how much a refused call may use, and of what that is made up.
+func uses(d *policies.Denial) string {
+	return d.Text(d.Needs) + " (its prompt, estimated with a margin, and its maximum of tokens)"
 }
 
 // counted is what policies of a type count.

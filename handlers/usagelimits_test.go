@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -293,6 +294,15 @@ func TestTheTightestOfSeveralKindsOfLimitsIsShown(t *testing.T) {
 	}
 	if after, err := strconv.Atoi(a.Header.Get("Retry-After")); a.Status != 429 || a.Body != want || err != nil || after < 1 || after > 61 {
 		t.Errorf("%d %v %s, want %s", a.Status, a.Header, a.Body, want)
+	}
+
+	// A call that is larger than a limit is told so, and not when to try again.
+	small := policy(g, map[string]any{"type": "tokens", "value": 20, "unit": "rpm"})
+	g.Admin("DELETE", "/v1/policies/rate-limits/"+rate, nil)
+	a = ask()
+	message = fmt.Sprintf("Rate limit exceeded: policy %s allows 20 rpm of tokens, and the call may use %d tokens (its prompt, estimated with a margin, and its maximum of tokens)", small, len(boundedChat)+20)
+	if a.Status != 429 || a.Get("error.message").Str != message || a.Header.Get("Retry-After") != "" {
+		t.Errorf("%d %v %s, want %s", a.Status, a.Header, a.Body, message)
 	}
 }
 

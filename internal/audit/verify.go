@@ -16,12 +16,12 @@ import (
 
 // A Report is what [Trail.Verify] found.
 type Report struct {
-	Rows        uint64    `json:"rows"`        // that are there
-	First       uint64    `json:"first"`       // number of the first of them
-	Last        uint64    `json:"last"`        // number of the last of them
-	Cut         uint64    `json:"cut"`         // number of the last row that was removed because of its age
-	CutAt       time.Time `json:"cut_at"`      // time of that row
-	Checkpoints int       `json:"checkpoints"` // that were compared
+	Rows        uint64    `json:"rows"`            // that are there
+	First       uint64    `json:"first"`           // number of the first of them
+	Last        uint64    `json:"last"`            // number of the last of them
+	Cut         uint64    `json:"cut"`             // number of the last row that was removed because of its age
+	CutAt       time.Time `json:"cut_at,omitzero"` // time of that row
+	Checkpoints int       `json:"checkpoints"`     // that were compared
 	Faults      []Fault   `json:"faults"`
 	More        bool      `json:"more"` // there are more faults than these
 }

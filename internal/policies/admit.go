@@ -40,10 +40,13 @@ type Denial struct {
 	*Rule
 	ledger.State
 	Group string // the value key of the counter; "default": there is just one
+	Needs int64  // what the call may use, in the units of the policy's type
 
 	// UnknownPrice: the price of the call's model is not known. Spent: the budget has no
 	// room for the call, and not only because of what others have reserved; no retry helps.
 	UnknownPrice, Spent bool
+	// Never: the call may use more than a rate limit of tokens ever allows at once.
+	Never bool
 	// Unmetered is why it is not known what the call uses; "": it is.
 	Unmetered string
 }
@@ -263,7 +266,7 @@ func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim) {
 		if s.RetryAfter == 0 {
 			continue
 		}
-		d := &Denial{Rule: r, State: s}
+		d := &Denial{Rule: r, State: s, Needs: claims[i].Units}
 		switch {
 		case r.Budget():
 			if d.Spent = !s.MayFit; d.Spent && claims[i].Limit == r.Limit { // otherwise there was no room for a value
@@ -271,7 +274,7 @@ func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim) {
 			}
 			d.RetryAfter = v.limits.waits.wait(claims[i].Key)
 		case s.RetryAfter == ledger.Never:
-			d.RetryAfter = r.Window
+			d.RetryAfter, d.Never = r.Window, r.Type == Tokens && d.Needs > r.Limit
 		}
 		if v.Denied == nil || d.Spent && !v.Denied.Spent || d.Spent == v.Denied.Spent && d.RetryAfter > v.Denied.RetryAfter {
 			counters, _ := r.at(v.limits.now())
