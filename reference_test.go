@@ -146,8 +146,8 @@ func TestReferenceOfErrorCodes(t *testing.T) {
 func TestReferenceOfTheEnvironment(t *testing.T) {
 	var names []string
 	sources(t, func(_, text string) {
-		for _, m := range regexp.MustCompile(`os\.Getenv\("([A-Z_]+)"\)|\{"(MAX_[A-Z_]+)", &l`).FindAllStringSubmatch(text, -1) {
-			names = append(names, m[1]+m[2])
+		for _, m := range regexp.MustCompile(`os\.Getenv\("([A-Z_]+)"\)|\{"(MAX_[A-Z_]+)", &l|\w+Env += "([A-Z_]+)"`).FindAllStringSubmatch(text, -1) {
+			names = append(names, m[1]+m[2]+m[3])
 		}
 	}, "internal", "handlers", "admin", "credentials", "providers", "storage")
 	mustBe(t, "environment variables", named(t, referencePage, "Environment"), names)

@@ -9,7 +9,7 @@ import (
 )
 
 type updateBatch struct {
-	OutputFile string `json:"internal_output_file_id" minLength:"1" maxLength:"2048" doc:"The provider's id of the file with the batch's output. What the batch used is booked when that file is read through the gateway: at least what was reserved for it, unless the provider says that it is this file."`
+	OutputFile string `json:"internal_output_file_id" minLength:"1" maxLength:"2048" doc:"The provider's id of the file with the batch's output. What the batch used is booked when that file is read through the gateway, if the provider confirms that it is the batch's output."`
 }
 
 // Batch is what the audit trail shows of a batch.

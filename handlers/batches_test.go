@@ -241,7 +241,8 @@ func TestABatchIsMeteredFromItsFileToItsOutput(t *testing.T) {
 	p.files["forged"] = outputOf(1, 1)
 	ask(200, "PUT", "/v2/batches/"+fourth, `{"internal_output_file_id":"forged"}`)
 	ask(200, "GET", "/v1/files/forged/content", "")
-	if n := usedBetween(g, id, 9600, 10_000); n < 9600 || n > 10_000 {
+	fits(2000, false)
+	if n := used(g, id, 1600); n != 1600 {
 		t.Errorf("%v tokens booked for a file that the client names", n)
 	}
 }
@@ -316,5 +317,54 @@ func TestABatchOfBedrockIsMetered(t *testing.T) {
 	long := b.upload(field("purpose", "batch"), content("a.jsonl", strings.Repeat(line("1", strings.Repeat("w", 500)), 3))).Get("id").Str
 	if a := b.ask("POST", "/v1/batches", strings.Replace(creation, file, long, 1)); a.Status != 412 || gjson.Get(a.Body, "error.code").Str != "06" {
 		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
+// A client cannot choose what is booked for its batch, and what was counted is what the provider is asked for.
+func TestABatchIsBookedByItsOwnOutput(t *testing.T) {
+	p := newBatchProvider(t)
+	g := gatewaytest.Start(t, p.Provider("file"))
+	key, of := g.Key("k")
+	id := usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 10_000, "conditions": when("api_key", of)})
+	ask := func(method, path, body string) *gatewaytest.Answer {
+		return g.Do(method, path, body, "x-gw-api-key: "+key, "x-gw-provider: @file")
+	}
+	fits := func() bool {
+		return ask("POST", "/v1/chat/completions", `{"model":"m","max_tokens":2000,"messages":[{"role":"user","content":"hi"}]}`).Status == 200
+	}
+	for name, change := range map[string][3]string{
+		"twice":            {makeBatch, `"model":"m"`, `"model":"m","mod\u0065l":"dear"`},
+		"another endpoint": {makeBatch, `/v1/chat/completions`, `/v1/embeddings`},
+		"another model":    {strings.Replace(makeBatch, "{", `{"model":"dear",`, 1), "", ""},
+		"a blob":           {strings.Replace(makeBatch, "{", `{"input_blob":"https://example.com/in",`, 1), "", ""},
+		"its own calls":    {strings.Replace(makeBatch, "{", `{"requests":[{}],`, 1), "", ""},
+	} {
+		p.files["in"] = strings.Replace(inputOf(1, 10), change[1], change[2], 1)
+		if a := ask("POST", "/v1/batches", change[0]); a.Status != 412 || a.Get("error.code").Str != "unmetered_call" || len(p.batches) > 0 {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		}
+	}
+	p.files["in"] = inputOf(2, 4000)
+	made := ask("POST", "/v1/batches", makeBatch).Get("id").Str
+	p.files["own"] = outputOf(1, 1)
+	if a := ask("PUT", "/v2/batches/"+made, `{"internal_output_file_id":"own"}`); a.Status != 200 {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	for _, output := range []string{"", strings.Replace(outputOf(1000, 500), `"status_code":200,`, "", 1)} {
+		if output != "" {
+			p.ends("completed", output, 1)
+		}
+		if a := ask("GET", "/v1/files/own/content", ""); a.Status != 200 {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+		if fits() {
+			t.Error("another file gave back what is reserved")
+		}
+	}
+	if a := ask("GET", "/v1/files/out/content", ""); a.Status != 200 {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	if n := usedBetween(g, id, 8000, 8200); n < 8000 || n > 8200 {
+		t.Errorf("%v tokens booked for an answer without a status", n)
 	}
 }

@@ -46,6 +46,10 @@ func (h *batches) read(ctx context.Context, c *Candidate, each func(*exchange.Li
 	if refusal != nil {
 		return exchange.UnmeteredFile("the call does not name its file")
 	}
+	creation, why := creationOf(body.Bytes())
+	if why != "" {
+		return exchange.UnmeteredFile(why)
+	}
 	ctx, cancel := context.WithTimeout(ctx, filesTime)
 	defer cancel()
 	r := &fileReader{f: h.f, c: c, reader: "limits", does: "count", unread: exchange.UnmeteredFile}
@@ -57,6 +61,9 @@ func (h *batches) read(ctx context.Context, c *Candidate, each func(*exchange.Li
 		}
 		refusal := r.file(ctx, id, func(line []byte, where string) *exchange.Error {
 			l, why := callOf(line)
+			if why == "" {
+				why = creation.differs(l)
+			}
 			if why == "" {
 				l.Model = model
 				why = each(l)
@@ -74,7 +81,7 @@ func (h *batches) read(ctx context.Context, c *Candidate, each func(*exchange.Li
 }
 
 // Request returns what looks at the answer, if that is about a batch or may be the output of one.
-func (h *batches) Request(_ context.Context, r *Request) (any, *exchange.Error) {
+func (h *batches) Request(ctx context.Context, r *Request) (any, *exchange.Error) {
 	x, known := r.rt.x, r.rt.x.Gateway.Batches
 	if known == nil {
 		return nil, nil
@@ -94,11 +101,29 @@ func (h *batches) Request(_ context.Context, r *Request) (any, *exchange.Error) 
 	case "retrieveFileContent", exchange.BatchOutput:
 		file := path.Base(strings.TrimSuffix(r.Path, "/content"))
 		name := r.Attempt.BatchName("")
-		if b := known.BatchOfOutput(name.WorkspaceID, name.Account, file); b != nil {
+		if b := known.BatchOfOutput(name.WorkspaceID, name.Account, file); b != nil && (b.Confirmed || h.confirmed(ctx, r, b)) {
 			return &batchUse{h, r.rt, b}, nil
 		}
 	}
 	return nil, nil
+}
+
+// confirmed reports whether the provider says, too, that a file is the output of a batch. Otherwise a client
+// could name any file that it has uploaded.
+func (h *batches) confirmed(ctx context.Context, r *Request, b *policies.Batch) bool {
+	if !plainID(b.ID) {
+		return false
+	}
+	status, body, err := h.f.fetch(ctx, r.rt.x, r.Attempt, r.Target, operation{"retrieveBatch", http.MethodGet, "/batches/" + b.ID, ""})
+	if err != nil || status != http.StatusOK {
+		return false
+	}
+	batch := gjson.ParseBytes(body)
+	if batch.Get("id").Str != b.ID {
+		return false
+	}
+	h.see(ctx, r.rt.x, r.Attempt, batch)
+	return batch.Get("output_file_id").Str == b.OutputFile
 }
 
 // answerOf returns an answer in one piece, which stays to be read; nil: it is none in JSON.
@@ -219,7 +244,7 @@ func (u *batchUse) Response(ctx context.Context, res *http.Response) error {
 func (u *batchUse) settle(ctx context.Context, sum *batchSum, unread bool) {
 	used := policies.Used{
 		Tokens: sum.usage.Prompt + sum.usage.Completion, Cost: sum.cost,
-		Unknown: unread || sum.unknown || !u.batch.Confirmed, CostUnknown: sum.unpriced,
+		Unknown: unread || sum.unknown, CostUnknown: sum.unpriced,
 	}
 	settled, err := u.rt.x.Gateway.Batches.SettleBatch(ctx, &u.batch.BatchName, used)
 	if err != nil {

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
@@ -163,11 +165,72 @@ func callOf(line []byte) (l *exchange.Line, why string) {
 		return l, ""
 	case records > 0 || urls != 1 || bodies != 1:
 		return nil, "it must have 'url' and 'body' once"
-	case jsonscan.Members(l.Body, nil) != nil:
+	}
+	repeated, err := repeats(l.Body)
+	switch {
+	case err != nil:
 		return nil, "its 'body' is not a JSON object"
+	case repeated != "": // providers differ in which of them counts
+		return nil, "its 'body' has " + strconv.Quote(credentials.Clip(repeated)) + " twice"
 	}
 	if l.Endpoint = exchange.BatchLine(to); l.Endpoint == nil {
 		return nil, "its 'url' is not the path of a known endpoint"
 	}
 	return l, ""
+}
+
+// repeats returns a member that an object has more than once, or "".
+func repeats(object []byte) (name string, err error) {
+	var names []string
+	err = jsonscan.Members(object, func(m jsonscan.Member) error {
+		names = append(names, m.Key.String())
+		return nil
+	})
+	slices.Sort(names)
+	for i := 1; i < len(names); i++ {
+		if names[i] == names[i-1] {
+			return names[i], err
+		}
+	}
+	return "", err
+}
+
+// A creation is what the call that makes a batch says of all lines.
+type creation struct {
+	endpoint string // "": nothing
+	model    string
+}
+
+// Members by which some providers have a batch make calls that are not in its file, or that say more than the lines.
+var notInFile = []string{"input_blob", "requests", "input_dataset_id", "agent_id"}
+
+// creationOf reads the call that makes a batch. If what the batch may use is not in its file, why says so.
+func creationOf(body []byte) (c creation, why string) {
+	_ = jsonscan.Members(body, func(m jsonscan.Member) error { // it was read before
+		value := gjson.ParseBytes(body[m.Start:m.End])
+		name := strings.ToLower(m.Key.String())
+		switch {
+		case slices.Contains(notInFile, name) && value.Type != gjson.Null:
+			why = "not all that the batch does is in its file, but in '" + name + "'"
+		case name == "endpoint": // once, as was checked before
+			c.endpoint = value.Str
+		case name == "model":
+			c.model = value.Str
+		}
+		return nil
+	})
+	return c, why
+}
+
+// differs says in what a line is not as the call says that makes the batch, and by which some providers go; "": in nothing.
+func (c *creation) differs(l *exchange.Line) string {
+	switch model := gjson.GetBytes(l.Body, "model").Str; {
+	case l.Record:
+		return ""
+	case c.endpoint != "" && exchange.BatchLine(c.endpoint) != l.Endpoint:
+		return "its 'url' is not the batch's 'endpoint'"
+	case c.model != "" && model != "" && model != c.model:
+		return "its 'model' is not the batch's"
+	}
+	return ""
 }

@@ -102,8 +102,12 @@ func (s *batchSum) add(line []byte) {
 		s.unknown = true
 		return
 	}
-	status, body := answer.Get("response.status_code").Int(), answer.Get("response.body")
-	if status < 200 || status >= 300 {
+	status, body := answer.Get("response.status_code"), answer.Get("response.body")
+	switch {
+	case status.Type == gjson.Number && (status.Int() < 200 || status.Int() >= 300), !answer.Get("response").IsObject() && answer.Get("error").IsObject():
+		return
+	case status.Type != gjson.Number: // it may have used something
+		s.unknown = true
 		return
 	}
 	m := membersOf([]byte(body.Raw))

@@ -239,7 +239,7 @@ type translated struct {
 	stream providers.Stream
 	to     *watcher
 	in     []byte
-	full   bool // the last Read filled in
+	full   bool  // the last Read filled in
 	pooled *pair // of a stream that comes fast
 	out    []byte
 	held   int // memory reserved for out and for stream

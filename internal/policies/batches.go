@@ -19,7 +19,7 @@ type Batch struct {
 	Model     string    `json:"model,omitempty"` // of all of its calls; "": that is not known, or they have several
 	CreatedAt time.Time `json:"created_at"`
 	// OutputFile is the provider's id of the file with its output; "": that is not known yet. Confirmed: the provider
-	// has said so, and not only a client, whose word gives back nothing of what is reserved.
+	// has said so, and not only a client.
 	OutputFile string `json:"output_file,omitempty"`
 	Confirmed  bool   `json:"confirmed,omitempty"`
 	// Settled: what it used is booked, or given back. Claims are what is reserved until then.
@@ -118,14 +118,19 @@ func (b *Batches) Named(id string) (named []*Batch) {
 	return named
 }
 
-// OfOutput returns the batch that is not settled and whose output a file of a provider is; nil: there is none.
-func (b *Batches) OfOutput(workspace, account, file string) *Batch {
+// OfOutput returns the batch that is not settled and whose output a file of a provider is; nil: there is none. One of which
+// the provider says so comes before those of which only a client does.
+func (b *Batches) OfOutput(workspace, account, file string) (batch *Batch) {
 	for _, row := range b.rows.Memory().Where(batchOutput, outputName(workspace, account, file)) {
-		if !row.Settled {
+		switch {
+		case row.Settled:
+		case row.Confirmed:
 			return row
+		case batch == nil:
+			batch = row
 		}
 	}
-	return nil
+	return batch
 }
 
 // Awaits reports whether a batch is known that is not settled.
