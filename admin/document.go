@@ -29,8 +29,15 @@ var answersJSON []byte
 // a referenced object is never null. The tests validate all answers against the
 // document.
 var orNull = [][2]string{
-	{"APIKey", "usage_limits"}, {"APIKey", "rotation_policy"}, {"VirtualKey", "usage_limits"}, {"Provider", "usage_limits"}, {"Workspace", "defaults"}, {"Self", "user"},
-	{"KeyDetails", "usage_limits"}, {"KeyDetails", "rotation_policy"}, {"KeyDetails", "workspace_details"},
+	{"APIKey", "usage_limits"},
+	{"APIKey", "rotation_policy"},
+	{"VirtualKey", "usage_limits"},
+	{"Provider", "usage_limits"},
+	{"Workspace", "defaults"},
+	{"Self", "user"},
+	{"KeyDetails", "usage_limits"},
+	{"KeyDetails", "rotation_policy"},
+	{"KeyDetails", "workspace_details"},
 }
 
 // describe adds to the OpenAPI document what huma does not know.
