@@ -60,6 +60,9 @@ type ending struct {
 
 // Each command exits as the table says that the reference prints: in each way that it can end.
 func TestExitCodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("each command is a process of its own, and shares nothing with others")
+	}
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	write := func(name, text string) {
