@@ -155,23 +155,23 @@ func callOf(line []byte) (l *exchange.Line, why string) {
 		}
 		return nil
 	})
-	switch l.Record = records > 0 && urls == 0 && bodies == 0; {
+	l.Record = records > 0 && urls == 0 && bodies == 0
+	switch {
 	case err != nil:
 		return nil, "it is not a JSON object"
-	case l.Record && jsonscan.Members(l.Body, nil) != nil:
-		return nil, "its 'modelInput' is not a JSON object"
-	case l.Record:
-		l.Endpoint = exchange.BatchLine("/v1/chat/completions")
-		return l, ""
-	case records > 0 || urls != 1 || bodies != 1:
+	case !l.Record && (records > 0 || urls != 1 || bodies != 1):
 		return nil, "it must have 'url' and 'body' once"
+	}
+	name := "body"
+	if l.Record {
+		name, to = "modelInput", "/v1/chat/completions"
 	}
 	repeated, err := repeats(l.Body)
 	switch {
 	case err != nil:
-		return nil, "its 'body' is not a JSON object"
+		return nil, "its '" + name + "' is not a JSON object"
 	case repeated != "": // providers differ in which of them counts
-		return nil, "its 'body' has " + strconv.Quote(credentials.Clip(repeated)) + " twice"
+		return nil, "its '" + name + "' has " + strconv.Quote(credentials.Clip(repeated)) + " twice"
 	}
 	if l.Endpoint = exchange.BatchLine(to); l.Endpoint == nil {
 		return nil, "its 'url' is not the path of a known endpoint"

@@ -62,6 +62,7 @@ func TestLinesOfFilesAreJudged(t *testing.T) {
 		{"no JSON, warn", batchOfFile, warn, "bad", 400, "it is not a JSON object"},
 		{"a long line", batchOfFile, deny, chat(strings.Repeat("a", maxFileLine)), 400, "lines of more than 8 MiB"},
 		{"a record of Bedrock", batchOfFile, deny, `{"recordId":"r","modelInput":{"messages":[{"role":"user","content":[{"text":"bad"}]}]}}`, 446, "in line 1 of file file-1"},
+		{"a record with a member twice", batchOfFile, deny, `{"modelInput":{"messages":[],"m\u0065ssages":[]}}`, 400, `line 1 of file file-1: its 'modelInput' has "messages" twice`},
 		{"an example", jobOfFiles, deny, example("bad"), 446, "in line 1 of file file-1"},
 		{"an example of preferences", jobOfFiles, deny, `{"input":{"messages":[]},"preferred_output":[{"role":"assistant","content":"bad"}]}`, 446, "in line 1 of file file-1"},
 		{"examples pass", jobOfFiles, deny, example("good"), 200, ""},
@@ -172,7 +173,7 @@ func TestFilesThatTakeTooLongDoNotPass(t *testing.T) {
 // What is judged of a line is JSON, and part of the line.
 func FuzzJudgedLine(f *testing.F) {
 	for _, seed := range []string{
-		callLine("/v1/chat/completions", `{"messages":[]}`), callLine("/v1/x", `{}`), `{"recordId":"r","modelInput":{}}`, `{"url":"/v1/responses","body":[]}`,
+		callLine("/v1/chat/completions", `{"messages":[]}`), callLine("/v1/x", `{}`), `{"recordId":"r","modelInput":{}}`, `{"modelInput":{"a":1,"\u0061":2}}`, `{"url":"/v1/responses","body":[]}`,
 		`{"body":{},"BODY":{},"url":"/v1/responses"}`, `{"messages":[{"content":"a"}]}`, `{"\u0075rl":"/embeddings","body":{"input":"a"}}`, `[]`,
 	} {
 		f.Add([]byte(seed))

@@ -68,37 +68,19 @@ func (l *Ledger) restore(ctx context.Context, h Held) (b booking, err error) {
 	if err := claim.validate(); err != nil {
 		return b, err
 	}
-	s := &l.shards[l.shardOf(h.Key)]
-	for {
-		s.mu.Lock()
-		now := l.now()
-		a, err := l.account(s, h.Key, h.Window, now, 1<<l.shardOf(h.Key))
-		if err == nil && a.loaded {
-			defer s.mu.Unlock()
-			b = booking{account: a, bucket: h.Bucket, units: h.Units, epoch: a.epoch, gone: h.Units == 0 || a.window != h.Window}
-			if b.gone {
-				return b, nil
-			}
-			a.advance(now)
-			if b.epoch = a.epoch; a.in(h.Bucket) >= h.Units {
-				b.held = true
-				a.held += h.Units
-			}
-			a.used = now
-			return b, nil
+	err = l.whenLoaded(ctx, h.Key, h.Window, func(a *account, now int64) {
+		b = booking{account: a, bucket: h.Bucket, units: h.Units, epoch: a.epoch, gone: h.Units == 0 || a.window != h.Window}
+		if b.gone {
+			return
 		}
-		var f *flight
-		if err == nil {
-			f = l.load(a)
+		a.advance(now)
+		if b.epoch = a.epoch; a.in(h.Bucket) >= h.Units {
+			b.held = true
+			a.held += h.Units
 		}
-		s.mu.Unlock()
-		if err == nil {
-			err = f.wait(ctx)
-		}
-		if err != nil {
-			return b, err
-		}
-	}
+		a.used = now
+	})
+	return b, err
 }
 
 // in returns the units of a bucket.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
+	"time"
 )
 
 // reservation is the Reservation of a ledger.
@@ -150,18 +151,27 @@ func (l *Ledger) charge(ctx context.Context, old *account, units int64) error {
 // chargeLoaded adds units to the account that now has the key of old, once it is
 // loaded, because old may have been evicted. It reports whether a record already covers
 // them.
-func (l *Ledger) chargeLoaded(ctx context.Context, old *account, units int64) (*account, bool, error) {
-	s := old.shard
+func (l *Ledger) chargeLoaded(ctx context.Context, old *account, units int64) (a *account, covered bool, err error) {
+	err = l.whenLoaded(ctx, old.key, old.window, func(loaded *account, now int64) {
+		loaded.advance(now)
+		loaded.spend(min(units, math.MaxInt64-loaded.total))
+		loaded.behind = loaded.behind || loaded.spare < 0
+		a, covered = loaded, !loaded.behind
+	})
+	return a, covered, err
+}
+
+// whenLoaded calls do with the account of a key once it is loaded, while its shard is locked.
+func (l *Ledger) whenLoaded(ctx context.Context, key string, window time.Duration, do func(a *account, now int64)) error {
+	s := &l.shards[l.shardOf(key)]
 	for {
 		s.mu.Lock()
 		now := l.now()
-		a, err := l.account(s, old.key, old.window, now, 1<<l.shardOf(old.key))
+		a, err := l.account(s, key, window, now, 1<<l.shardOf(key))
 		if err == nil && a.loaded {
-			a.advance(now)
-			a.spend(min(units, math.MaxInt64-a.total))
-			a.behind = a.behind || a.spare < 0
 			defer s.mu.Unlock()
-			return a, !a.behind, nil
+			do(a, now)
+			return nil
 		}
 		var f *flight
 		if err == nil {
@@ -172,7 +182,7 @@ func (l *Ledger) chargeLoaded(ctx context.Context, old *account, units int64) (*
 			err = f.wait(ctx)
 		}
 		if err != nil {
-			return nil, false, err
+			return err
 		}
 	}
 }
