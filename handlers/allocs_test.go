@@ -239,10 +239,10 @@ var hotCases = []struct {
 	{"call", "/v1/chat/completions", "", []string{"X-Gw-Virtual-Key: vk"}, 320, 44000},
 	{"plain Caddy stream", "/plain/stream", "", nil, 0, 0},
 	{"stream", "/v1/chat/completions", `"stream":true,`, []string{"X-Gw-Virtual-Key: vk"}, 343, 46000},
-	{"translated", "/v1/chat/completions", "", []string{"X-Gw-Virtual-Key: claude"}, 385, 54000},
+	{"translated", "/v1/chat/completions", "", []string{"X-Gw-Virtual-Key: claude"}, 385, 49000},
 	{"translated stream", "/v1/chat/completions", `"stream":true,`, []string{"X-Gw-Virtual-Key: claude"}, 424, 68000},
 	{"fallback configured", "/v1/chat/completions", "", []string{"X-Gw-Virtual-Key: vk", `X-Gw-Config: {"strategy":{"mode":"fallback"},"targets":[{"virtual_key":"vk"},{"virtual_key":"vk"}]}`}, 384, 45000},
-	{"cache hit", "/v1/chat/completions", "", []string{"X-Gw-Virtual-Key: vk", "X-Gw-Cache: simple"}, 271, 34000},
+	{"cache hit", "/v1/chat/completions", "", []string{"X-Gw-Virtual-Key: vk", "X-Gw-Cache: simple"}, 211, 27000},
 }
 
 func hotBody(members string) string {

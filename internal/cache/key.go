@@ -4,11 +4,12 @@
 package cache
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
 	"slices"
-	"strings"
+	"sync"
 
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
@@ -37,77 +38,141 @@ var asStream = []string{"stream", "stream_options"}
 // Key returns the key of the call. It does not depend on white space and the order of
 // members, but on everything else. It returns an error if the body is not JSON.
 func (c *Call) Key() (Key, error) {
-	h := sha256.New()
+	k := keyers.Get().(*keyer)
+	defer k.release()
+	h := k.hash(0)
 	strict := "loose"
 	if c.Strict {
 		strict = "strict"
 	}
-	for _, part := range append([]string{"2", c.Organisation, c.Workspace, c.Endpoint, c.URL, strict, c.Namespace}, c.Headers...) {
-		write(h, 's', []byte(part))
+	for _, part := range [...]string{"2", c.Organisation, c.Workspace, c.Endpoint, c.URL, strict, c.Namespace} {
+		k.writeString(h, 's', part)
+	}
+	for _, part := range c.Headers {
+		k.writeString(h, 's', part)
 	}
 	for _, part := range c.Credential {
-		write(h, 'c', []byte(part))
+		k.writeString(h, 'c', part)
 	}
 	if c.Namespace == "" && c.Metadata != nil {
-		sum, err := digest(c.Metadata, nil)
+		sum, err := k.digest(c.Metadata, nil)
 		if err != nil {
 			return Key{}, err
 		}
-		write(h, 'm', sum[:])
+		k.write(h, 'm', sum[:])
 	}
-	sum, err := digest(c.Body, asStream)
+	sum, err := k.digest(c.Body, asStream)
 	if err != nil {
 		return Key{}, err
 	}
-	write(h, 'b', sum[:])
-	return Key(h.Sum(nil)), nil
+	k.write(h, 'b', sum[:])
+	return k.sum(h), nil
+}
+
+// A keyer has what hashing a call needs more than once. Keyers are pooled.
+type keyer struct {
+	hashes  []hash.Hash // of the value at each depth, and of the call before them
+	members []member    // of the objects that are being read
+	names   []byte      // of those members
+	text    []byte      // a decoded string
+	head    [9]byte     // before what is hashed
+	key     Key
+}
+
+var keyers = sync.Pool{New: func() any { return new(keyer) }}
+
+// Bounds of what a pooled keyer keeps.
+const (
+	maxKept        = 64 << 10 // bytes of each buffer
+	maxKeptMembers = 1 << 10
+)
+
+func (k *keyer) release() {
+	if max(cap(k.text), cap(k.names)) > maxKept || cap(k.members) > maxKeptMembers {
+		*k = keyer{hashes: k.hashes}
+	}
+	k.members, k.names = k.members[:0], k.names[:0]
+	keyers.Put(k)
+}
+
+// replacement is U+FFFD, which a lone surrogate becomes.
+var replacement = []byte("\uFFFD")
+
+type member struct {
+	name, end int // in names
+	sum       Key
+}
+
+// hash returns an empty hash for a depth.
+func (k *keyer) hash(depth int) hash.Hash {
+	if depth == len(k.hashes) {
+		k.hashes = append(k.hashes, sha256.New())
+	}
+	k.hashes[depth].Reset()
+	return k.hashes[depth]
+}
+
+func (k *keyer) sum(h hash.Hash) Key {
+	h.Sum(k.key[:0])
+	return k.key
 }
 
 // write writes bytes to the hash in an unambiguous form.
-func write(h hash.Hash, kind byte, b []byte) {
-	var head [9]byte
-	head[0] = kind
-	binary.BigEndian.PutUint64(head[1:], uint64(len(b)))
-	h.Write(head[:])
+func (k *keyer) write(h hash.Hash, kind byte, b []byte) {
+	k.head[0] = kind
+	binary.BigEndian.PutUint64(k.head[1:], uint64(len(b)))
+	h.Write(k.head[:])
 	h.Write(b)
 }
 
+func (k *keyer) writeString(h hash.Hash, kind byte, s string) {
+	k.text = append(k.text[:0], s...)
+	k.write(h, kind, k.text)
+}
+
+// digest hashes a JSON value, without the members of that object whose names are in without.
 func digest(body []byte, without []string) (Key, error) {
+	k := keyers.Get().(*keyer)
+	defer k.release()
+	return k.digest(body, without)
+}
+
+func (k *keyer) digest(body []byte, without []string) (Key, error) {
 	r := jsonscan.NewReader(body)
-	sum := value(r, without)
+	sum := k.value(r, 1, without)
 	return sum, r.Err()
 }
 
-type member struct {
-	name string
-	sum  Key
-}
-
 // value hashes the next value, ignoring the members in without.
-func value(r *jsonscan.Reader, without []string) Key {
-	h := sha256.New()
+func (k *keyer) value(r *jsonscan.Reader, depth int, without []string) Key {
+	h := k.hash(depth)
 	switch r.Kind() {
 	case jsonscan.Object:
-		var members []member
+		first, names := len(k.members), len(k.names)
 		r.Object(func(key jsonscan.Key) {
-			name := key.String()
-			if slices.Contains(without, name) {
+			name := key.Bytes()
+			if slices.ContainsFunc(without, func(s string) bool { return s == string(name) }) {
 				return
 			}
-			members = append(members, member{name, value(r, nil)})
+			start := len(k.names)
+			k.names = append(k.names, name...)
+			end := len(k.names)
+			k.members = append(k.members, member{start, end, k.value(r, depth+1, nil)})
 		})
 		// The order of duplicate names matters, because readers differ in which one
 		// they use.
-		slices.SortStableFunc(members, func(a, b member) int { return strings.Compare(a.name, b.name) })
-		write(h, '{', nil)
+		members := k.members[first:]
+		slices.SortStableFunc(members, func(a, b member) int { return bytes.Compare(k.names[a.name:a.end], k.names[b.name:b.end]) })
+		k.write(h, '{', nil)
 		for i := range members {
-			write(h, 'k', []byte(members[i].name))
+			k.write(h, 'k', k.names[members[i].name:members[i].end])
 			h.Write(members[i].sum[:])
 		}
+		k.members, k.names = k.members[:first], k.names[:names]
 	case jsonscan.Array:
-		write(h, '[', nil)
+		k.write(h, '[', nil)
 		r.Array(func() {
-			sum := value(r, nil)
+			sum := k.value(r, depth+1, nil)
 			h.Write(sum[:])
 		})
 	case jsonscan.String:
@@ -116,13 +181,13 @@ func value(r *jsonscan.Reader, without []string) Key {
 			break
 		}
 		// Escapes do not matter, unless decoding loses information.
-		if text := jsonscan.Unquote(raw); !strings.ContainsRune(text, '\uFFFD') {
-			write(h, '"', []byte(text))
+		if k.text = jsonscan.AppendUnquoted(k.text[:0], raw); !bytes.Contains(k.text, replacement) {
+			k.write(h, '"', k.text)
 		} else {
-			write(h, '\\', raw)
+			k.write(h, '\\', raw)
 		}
 	default:
-		write(h, '0', r.Raw())
+		k.write(h, '0', r.Raw())
 	}
-	return Key(h.Sum(nil))
+	return k.sum(h)
 }

@@ -155,6 +155,30 @@ func TestWhatElseTellsCallsApart(t *testing.T) {
 	}
 }
 
+// call2KB is a call with a prompt of two kilobytes, whose text has an escape in each line.
+func call2KB() Call {
+	text := strings.Repeat(`Large prompts cost what reading \"them\" costs.\n`, 40)
+	return Call{
+		Organisation: "o", Workspace: "w", Endpoint: "chatComplete", URL: "https://api.openai.com/v1/chat/completions", Strict: true, Metadata: []byte(`{"user":"u"}`),
+		Body: []byte(`{"model":"gpt-4o","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"` + text + `"}],"temperature":0.5,"stream":false}`),
+	}
+}
+
+func TestAKeyAllocatesLittle(t *testing.T) {
+	c := call2KB()
+	if n := testing.AllocsPerRun(100, func() { keyOf(t, c) }); n > 4 { // the readers and what they call
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkKey(b *testing.B) {
+	c := call2KB()
+	b.ReportAllocs()
+	for b.Loop() {
+		keyOf(b, c)
+	}
+}
+
 func FuzzKey(f *testing.F) {
 	f.Add([]byte(`{"a":[1,{"b":"\u0061"}],"a":null}`))
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -114,6 +114,9 @@ func (b *Buffer) Release() {
 	}
 	b.lease.Close()
 	if i, ok := class(cap(b.b)); ok && cap(b.b) == classes[i] && !b.forgotten.Load() {
+		if overwritesReleased {
+			overwrite(b.b[:cap(b.b)])
+		}
 		pools[i].Put(b)
 	}
 }

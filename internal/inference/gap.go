@@ -43,7 +43,15 @@ type gap struct {
 	without map[string]bool   // those that the query leaves out
 	made    map[string]int64  // when those that follow were made
 	orders  map[int64][]string
+	fetches int // by now
 	held    int // bytes of memory
+}
+
+func newGap(first *page, query url.Values, backwards bool, created int64, most int) *gap {
+	return &gap{
+		first: first, query: query, backwards: backwards, created: created, most: most,
+		bodies: make(map[string][]byte), without: make(map[string]bool), made: make(map[string]int64), orders: make(map[int64][]string),
+	}
 }
 
 // created returns when the object at the end of a page was made, on the side of the next one.
@@ -83,6 +91,11 @@ func (c *claims) reached(g *gap) (bool, *exchange.Error) {
 		return true, nil
 	}
 	made, refusal := c.target.Ownership().CreatedAt(from)
+	if refusal == nil && made == 0 { // it is not known yet
+		if refusal = c.learnUnsure(g); refusal == nil {
+			made, refusal = c.target.Ownership().CreatedAt(from)
+		}
+	}
 	if refusal != nil || made == 0 {
 		return true, refusal
 	}
@@ -94,13 +107,10 @@ func (c *claims) reached(g *gap) (bool, *exchange.Error) {
 
 // fetched returns the page that follows a gap.
 func (c *claims) fetched(g *gap) ([]byte, *exchange.Error) {
-	g.bodies, g.without = make(map[string][]byte), make(map[string]bool)
-	g.made, g.orders = make(map[string]int64), make(map[int64][]string)
 	defer func() { c.rt.x.Memory.Free(g.held) }()
 	most := min(g.most, maxObjects)
 	stretch := g.stretch(c.rt.x.Endpoint.Objects.OldestFirst)
-	fetches, refusal := c.learnUnsure(g)
-	if refusal != nil {
+	if refusal := c.learnUnsure(g); refusal != nil {
 		return nil, refusal
 	}
 	for {
@@ -112,7 +122,7 @@ func (c *claims) fetched(g *gap) ([]byte, *exchange.Error) {
 		if refusal != nil {
 			return nil, refusal
 		}
-		fetches += requests
+		g.fetches += requests
 		if len(next) > most {
 			next, more = next[:most], true
 		}
@@ -126,15 +136,15 @@ func (c *claims) fetched(g *gap) ([]byte, *exchange.Error) {
 		switch {
 		case len(missing) == 0:
 			return g.page(next, more), nil
-		case fetches+len(missing) > maxFetches:
+		case g.fetches+len(missing) > maxFetches:
 			// Those before the first one that is missing are what follows.
 			i := slices.IndexFunc(next, func(o stored.Listed) bool { return g.bodies[o.ID] == nil })
 			if i > 0 {
 				return g.page(next[:i], true), nil
 			}
-			return nil, refusedList("of " + strconv.Itoa(fetches) + " objects that this workspace made next, none is left with the provider that the query asks for: try again, or ask for others")
+			return nil, refusedList("of " + strconv.Itoa(g.fetches) + " objects that this workspace made next, none is left with the provider that the query asks for: try again, or ask for others")
 		}
-		fetches += len(missing)
+		g.fetches += len(missing)
 		if refusal := c.fetchAll(g, missing); refusal != nil {
 			return nil, refusal
 		}
@@ -142,19 +152,19 @@ func (c *claims) fetched(g *gap) ([]byte, *exchange.Error) {
 }
 
 // learnUnsure fetches those objects whose place in the list is not known: files that jobs and
-// tools made. It returns how many that were.
-func (c *claims) learnUnsure(g *gap) (fetches int, refusal *exchange.Error) {
+// tools made.
+func (c *claims) learnUnsure(g *gap) *exchange.Error {
 	for {
 		ids, refusal := c.target.Ownership().Unsure(fetchAtOnce)
 		switch {
 		case refusal != nil || len(ids) == 0:
-			return fetches, refusal
-		case fetches+len(ids) > maxFetches:
-			return 0, refusedList("where objects of this workspace are in the list has to be asked first, which was done for " + strconv.Itoa(fetches) + " of them: try again")
+			return refusal
+		case g.fetches+len(ids) > maxFetches:
+			return refusedList("where objects of this workspace are in the list has to be asked first, which was done for " + strconv.Itoa(g.fetches) + " of them: try again")
 		}
-		fetches += len(ids)
+		g.fetches += len(ids)
 		if refusal := c.fetchAll(g, ids); refusal != nil {
-			return 0, refusal
+			return refusal
 		}
 	}
 }

@@ -105,7 +105,7 @@ func (c *claims) shown(body []byte) ([]byte, *exchange.Error) {
 			return p.append(first), c.learn(p)
 		}
 		if n >= maxPages {
-			g := &gap{first: first, query: asked, backwards: backwards, created: last, most: most}
+			g := newGap(first, asked, backwards, last, most)
 			switch reached, refusal := c.reached(g); {
 			case refusal != nil:
 				return nil, refusal
@@ -114,6 +114,7 @@ func (c *claims) shown(body []byte) ([]byte, *exchange.Error) {
 			case n == maxInSecond: // which of them follow the cursor, the pages alone say
 				return nil, refusedList("of the first " + strconv.Itoa(n) + " pages this workspace made nothing, and they are not of another second than the object that they begin behind")
 			}
+			x.Memory.Free(g.held)
 		}
 		query.Set("limit", strconv.Itoa(pageLimit))
 		if backwards {

@@ -233,6 +233,30 @@ func TestAListHasWhatTheWorkspaceMade(t *testing.T) {
 	})
 }
 
+// Where the object is that a page ends before may not be known yet: it is no part of the page, and what was made in the
+// same second is.
+func TestAPageIsWithoutTheObjectItEndsBefore(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.shared(t)
+	b.gateway.Authenticator.(*credentials.Authenticator).DefaultWorkspace = "w"
+	const second = 1_000_000
+	b.gateway.Now = func() time.Time { return time.Unix(second+1, 0) }
+	s := &objectStore{path: "/v1/files", largest: 6}
+	b.serve = s.serve
+	for i := range 31 {
+		s.objects = append(s.objects, storedObject{id: fmt.Sprint("file-", i), created: second, purpose: "batch"})
+	}
+	for _, id := range []string{"file-0", "file-30"} {
+		if err := b.gateway.Owners.Claim(t.Context(), "w", "one", []stored.Listed{{ID: id, List: "files"}}, b.gateway.Now(), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _ := b.walk(t, s, url.Values{"before": {"file-0"}, "limit": {"2"}}, true); !slices.Equal(got, []string{"file-30"}) {
+		t.Errorf("before file-0: %v", got)
+	}
+}
+
 // tied returns how many requests the order of objects may take at most of which several were made within a second.
 func tied(objects []storedObject) (n int) {
 	count := make(map[int64]int)

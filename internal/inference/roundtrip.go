@@ -43,6 +43,7 @@ type roundTrip struct {
 	// tentative: another attempt may follow, so that a failure is returned and not sent to the
 	// client.
 	tentative   bool
+	translated  bool // the whole answer was; the request's body is not needed any more
 	overflowed  bool // the conversation is too long for the model
 	storesLater bool // a hook stores the response itself
 	bare        bool // the object that is the answer has no members
@@ -110,8 +111,8 @@ func (rt *roundTrip) close() {
 
 // commit releases what only another attempt would need.
 func (rt *roundTrip) commit() {
-	// A translation may still use parts of the body.
-	rt.x.Commit(rt.rewritten || rt.answer != nil)
+	// The translation of a stream may still use parts of the body.
+	rt.x.Commit((rt.rewritten || rt.answer != nil) && !rt.translated)
 	if rt.body != nil {
 		rt.body.Release()
 		rt.body = nil

@@ -89,6 +89,7 @@ func (rt *roundTrip) translate(res *http.Response) error {
 	if res.StatusCode == http.StatusNoContent { // there is a body
 		res.StatusCode, res.Status = http.StatusOK, "200 OK"
 	}
+	rt.translated = rt.store == nil
 	return rt.replaceBody(res, out)
 }
 

@@ -2,7 +2,7 @@ package jsonscan
 
 import (
 	"bytes"
-	"encoding/json"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -33,7 +33,7 @@ func (k Key) Is(name string) bool {
 func (k Key) String() string { return string(k.Bytes()) }
 
 // Unquote decodes a string that a Scanner has read, including its quotes. A lone surrogate
-// becomes U+FFFD, as in encoding/json.
+// becomes U+FFFD, as in encoding/json; bytes that are not UTF-8 stay as they are.
 func Unquote(literal []byte) string { return string(UnquoteBytes(literal)) }
 
 // UnquoteBytes is like Unquote. The result must not be modified: it is part of the literal
@@ -46,14 +46,69 @@ func UnquoteBytes(literal []byte) []byte {
 	return unescape(inside)
 }
 
+// AppendUnquoted appends what Unquote returns.
+func AppendUnquoted(dst, literal []byte) []byte {
+	return appendUnescaped(dst, literal[1:len(literal)-1])
+}
+
 func unescape(inside []byte) []byte {
-	quoted := make([]byte, 0, len(inside)+2)
-	quoted = append(append(append(quoted, '"'), inside...), '"')
-	var decoded string
-	if json.Unmarshal(quoted, &decoded) != nil { // it is valid, because String accepted it
-		return inside
+	return appendUnescaped(make([]byte, 0, len(inside)), inside) // no escape is shorter than what it stands for
+}
+
+// appendUnescaped appends the decoded inside of a string, which is valid because String accepted
+// it.
+func appendUnescaped(dst, inside []byte) []byte {
+	for {
+		i := bytes.IndexByte(inside, '\\')
+		if i < 0 {
+			return append(dst, inside...)
+		}
+		dst = append(dst, inside[:i]...)
+		inside = inside[i:]
+		switch c := inside[1]; c {
+		case 'b':
+			dst = append(dst, '\b')
+		case 'f':
+			dst = append(dst, '\f')
+		case 'n':
+			dst = append(dst, '\n')
+		case 'r':
+			dst = append(dst, '\r')
+		case 't':
+			dst = append(dst, '\t')
+		case 'u':
+			r := unit(inside)
+			if low := inside[6:]; utf16.IsSurrogate(r) {
+				if len(low) >= 6 && low[0] == '\\' && low[1] == 'u' {
+					r = utf16.DecodeRune(r, unit(low))
+				} else {
+					r = utf8.RuneError
+				}
+				if r != utf8.RuneError {
+					inside = low
+				}
+			}
+			dst = utf8.AppendRune(dst, r)
+			inside = inside[6:]
+			continue
+		default: // a quote, a backslash or a slash
+			dst = append(dst, c)
+		}
+		inside = inside[2:]
 	}
-	return []byte(decoded)
+}
+
+// unit is the UTF-16 code unit of an escape \uXXXX.
+func unit(escape []byte) rune {
+	var r rune
+	for _, c := range escape[2:6] {
+		d := rune(c | 0x20)
+		if d -= '0'; d > 9 {
+			d -= 'a' - '0' - 10
+		}
+		r = r<<4 | d
+	}
+	return r
 }
 
 // Len returns the length of a string that a Scanner has read, including its quotes, in
