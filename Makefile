@@ -18,14 +18,13 @@ build: ## Build bin/caddy
 test: ## Run every test that needs nothing but Go
 	go test ./...
 
-# The slow packages come first, so that none of them runs alone at the end. go test and lint vet the code.
+# The slow packages come first, so that none of them runs alone at the end. lint vets the code.
 .PHONY: race
 race: ## Run the tests under the race detector, with a fifth of the draws of property tests and of what is generated
 	go test -race -short -vet=off -timeout 20m ./handlers ./storage/badger ./admin ./...
 
 .PHONY: lint
 lint: ## Check the code and its formatting
-	go vet ./...
 	$(GOLANGCI_LINT) run --allow-parallel-runners ./...
 
 .PHONY: fmt

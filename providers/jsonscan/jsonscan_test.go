@@ -218,15 +218,15 @@ func TestWhatIsSpecialInAStringIsFoundWhereverItStands(t *testing.T) {
 
 func TestMentions(t *testing.T) {
 	for body, want := range map[string]bool{
-		`{"messages":[{"extra_content":{}}]}`:      true,
-		`{"data":"gw:call:x"}`:                     true,
-		`{"data":"my gw:call"}`:                    false,
-		`{"extra_contents":1}`:                     false,
-		`{"text":"\"extra_content\" is a name"}`:   false,
-		`{"text":"extra_content"`:                  true,
-		`"extra_content`:                           false,
-		`""""""gw`:                                 false,
-		``:                                         false,
+		`{"messages":[{"extra_content":{}}]}`:    true,
+		`{"data":"gw:call:x"}`:                   true,
+		`{"data":"my gw:call"}`:                  false,
+		`{"extra_contents":1}`:                   false,
+		`{"text":"\"extra_content\" is a name"}`: false,
+		`{"text":"extra_content"`:                true,
+		`"extra_content`:                         false,
+		`""""""gw`:                               false,
+		``:                                       false,
 		`{"a":"` + strings.Repeat("x", 100) + `"}`: false,
 	} {
 		if got := Mentions([]byte(body), `extra_content"`, "gw:"); got != want {
