@@ -18,6 +18,9 @@ type held struct{ heap, stacks int }
 // A stream that waits holds hardly more than in a plain reverse proxy: no prompt, and no
 // large buffer.
 func TestSlowStreamsHoldLittle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("what a thousand streams hold under the race detector says nothing")
+	}
 	const (
 		streams    = 1000
 		mostHeap   = 10 << 10
