@@ -145,7 +145,9 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 		return false, nil, errTooManyTokens
 	}
 	carried := l.Carried.of(workspace, f, now)
-	for _, list := range [...][]*Rule{a.allWorkspaces, a.byWorkspace[workspace], carried[0], carried[1], carried[2], carried[3], carried[4], carried[5]} {
+	var someRules [16]*Rule
+	rules := a.byWorkspace[workspace].of(f, unread, a.allWorkspaces.of(f, unread, someRules[:0]))
+	for _, list := range [...][]*Rule{rules, carried[0], carried[1], carried[2], carried[3], carried[4], carried[5]} {
 		for _, r := range list {
 			switch {
 			case !ask.includes(r, f):

@@ -48,8 +48,8 @@ type Limits struct {
 
 // active is the policies in force, by the workspace whose calls they count.
 type active struct {
-	allWorkspaces []*Rule
-	byWorkspace   map[string][]*Rule
+	allWorkspaces *ruleSet
+	byWorkspace   map[string]*ruleSet
 }
 
 // Open loads the policies of a store, whose calls l counts. Close l after the last use, and
@@ -89,9 +89,9 @@ func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time
 		}
 		return nil
 	}
-	err = restore(a.allWorkspaces)
-	for _, rules := range a.byWorkspace {
-		err = errors.Join(err, restore(rules))
+	err = restore(a.allWorkspaces.rules())
+	for _, set := range a.byWorkspace {
+		err = errors.Join(err, restore(set.rules()))
 	}
 	p.tokens.expired(p)
 	p.restoreBatches(ctx)
@@ -114,12 +114,13 @@ func (l *Limits) refresh() {
 	if l.Rates == nil || l.Budgets == nil {
 		return // they are being loaded
 	}
-	a := &active{byWorkspace: make(map[string][]*Rule)}
+	var allWorkspaces []*Rule
+	byWorkspace := make(map[string][]*Rule)
 	add := func(r *Rule) {
 		if r.AllWorkspaces {
-			a.allWorkspaces = append(a.allWorkspaces, r)
+			allWorkspaces = append(allWorkspaces, r)
 		} else {
-			a.byWorkspace[r.WorkspaceID] = append(a.byWorkspace[r.WorkspaceID], r)
+			byWorkspace[r.WorkspaceID] = append(byWorkspace[r.WorkspaceID], r)
 		}
 	}
 	for _, p := range l.Rates.active() {
@@ -128,6 +129,10 @@ func (l *Limits) refresh() {
 	now := l.now()
 	for _, p := range l.Budgets.active() {
 		add(usageRule(p, now))
+	}
+	a := &active{newRuleSet(allWorkspaces), make(map[string]*ruleSet, len(byWorkspace))}
+	for workspace, rules := range byWorkspace {
+		a.byWorkspace[workspace] = newRuleSet(rules)
 	}
 	l.active.Store(a)
 }

@@ -237,7 +237,7 @@ func (l *Limits) rulesOf(r *reserved, workspace string) []*Rule {
 	}
 	rules := make([]*Rule, len(r.held))
 	a, now := l.active.Load(), l.now()
-	for _, rule := range slices.Concat(a.allWorkspaces, a.byWorkspace[workspace]) {
+	for _, rule := range slices.Concat(a.allWorkspaces.rules(), a.byWorkspace[workspace].rules()) {
 		counters, _ := rule.at(now)
 		for i := range r.held {
 			if strings.HasPrefix(r.held[i].Key, prefix(counters.name)) {

@@ -79,9 +79,9 @@ func (l *Limits) readUsages(ctx context.Context, now time.Time) ([]Usage, error)
 // rules returns the policies in force, in the order in which they were made.
 func (l *Limits) rules() (all []*Rule) {
 	a := l.active.Load()
-	all = append(all, a.allWorkspaces...)
-	for _, rules := range a.byWorkspace {
-		all = append(all, rules...)
+	all = append(all, a.allWorkspaces.rules()...)
+	for _, set := range a.byWorkspace {
+		all = append(all, set.rules()...)
 	}
 	slices.SortFunc(all, func(a, b *Rule) int { return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
 	return all
