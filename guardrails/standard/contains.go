@@ -41,13 +41,9 @@ func (c *containing) Judge(ctx context.Context, s *guardrails.Subject) (guardrai
 		}
 	}
 	ok := meets(c.operator, len(found), len(c.words))
-	says := "has"
-	if !ok {
-		says = "does not have"
-	}
 	return guardrails.Result{Verdict: ok, Data: data{
 		"words": c.words, "operator": c.operator, "foundWords": found, "missingWords": missing, "textExcerpt": guardrails.Excerpt(text),
-		"explanation": "The text " + says + " " + c.operator + " of the words.",
+		"explanation": "The text " + howMany(c.operator, ok) + " of the words.",
 	}}, nil
 }
 

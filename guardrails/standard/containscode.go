@@ -61,7 +61,7 @@ func (c *coded) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Re
 			seen = append(seen, guardrails.Excerpt(format))
 		}
 	}
-	return judged(found, c.not, "a block of code in "+c.format, data{"format": c.format, "foundFormats": seen, "textExcerpt": guardrails.Excerpt(text)}), nil
+	return judged(found, c.not, "The text has a block of code in "+c.format+".", "The text has no block of code in "+c.format+".", data{"format": c.format, "foundFormats": seen, "textExcerpt": guardrails.Excerpt(text)}), nil
 }
 
 // A block is what may be a fenced block of code.

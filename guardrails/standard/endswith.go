@@ -26,5 +26,5 @@ func (c *ending) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Res
 		return guardrails.Result{}, guardrails.ErrNoText
 	}
 	found := strings.HasSuffix(text, c.suffix) || strings.HasSuffix(text, c.suffix+".")
-	return judged(found, c.not, "the suffix at its end", data{"suffix": c.suffix, "textExcerpt": guardrails.Excerpt(text)}), nil
+	return judged(found, c.not, "The text ends with the suffix.", "The text does not end with the suffix.", data{"suffix": c.suffix, "textExcerpt": guardrails.Excerpt(text)}), nil
 }

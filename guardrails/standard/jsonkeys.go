@@ -74,11 +74,7 @@ func (c *keyed) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Re
 	} else {
 		d["matchedJson"], d["matchedJsonExcerpt"] = nil, guardrails.Excerpt(best)
 	}
-	says := "has"
-	if !ok {
-		says = "does not have"
-	}
-	d["explanation"] = "The JSON of the text " + says + " " + c.operator + " of the keys."
+	d["explanation"] = "The JSON of the text " + howMany(c.operator, ok) + " of the keys."
 	return guardrails.Result{Verdict: ok, Data: d}, nil
 }
 

@@ -46,7 +46,7 @@ func (c *schemed) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.
 	}
 	defer c.release(schema)
 	schema.begin(ctx, text)
-	const what = "JSON that is valid according to the schema"
+	const yes, no = "The text has JSON that is valid according to the schema.", "The text has no JSON that is valid according to the schema."
 	found := false
 	var first, unread error
 	err = eachJSON(ctx, text, c.not, func(v string) error {
@@ -66,7 +66,7 @@ func (c *schemed) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.
 	})
 	switch {
 	case found:
-		return judged(true, c.not, what, d), nil
+		return judged(true, c.not, yes, no, d), nil
 	case err != nil:
 		return guardrails.Result{}, err
 	case unread != nil:
@@ -78,7 +78,7 @@ func (c *schemed) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.
 	if invalid := new(jsonschema.ValidationError); errors.As(first, &invalid) {
 		d["validationErrors"] = faultsOf(invalid, nil)
 	}
-	return judged(false, c.not, what, d), nil
+	return judged(false, c.not, yes, no, d), nil
 }
 
 // acquire returns a compiled schema that is not in use.

@@ -34,5 +34,5 @@ func (c *cased) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Resu
 		return guardrails.Result{}, guardrails.ErrNoText
 	}
 	found := !strings.ContainsAny(text, c.others)
-	return judged(found, c.not, "only letters in "+c.which+" case", data{"textExcerpt": guardrails.Excerpt(text)}), nil
+	return judged(found, c.not, "All letters of the text are in "+c.which+" case.", "Not all letters of the text are in "+c.which+" case.", data{"textExcerpt": guardrails.Excerpt(text)}), nil
 }

@@ -26,11 +26,11 @@ type keysRequired struct {
 }
 
 func (c *keysRequired) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
-	return required(c.keys, c.operator, func(key string) (bool, error) { return metadataValues(s, key) != nil, nil })
+	return required(c.keys, c.operator, "keys", func(key string) (bool, error) { return metadataValues(s, key) != nil, nil })
 }
 
-// required judges which of a list the metadata has.
-func required(keys []string, operator string, has func(string) (bool, error)) (guardrails.Result, error) {
+// required judges which of a list the metadata has. what is what they are.
+func required(keys []string, operator, what string, has func(string) (bool, error)) (guardrails.Result, error) {
 	present, missing := []string{}, []string{}
 	for _, key := range keys {
 		switch ok, err := has(key); {
@@ -43,12 +43,8 @@ func required(keys []string, operator string, has func(string) (bool, error)) (g
 		}
 	}
 	ok := meets(operator, len(present), len(keys))
-	says := "has"
-	if !ok {
-		says = "does not have"
-	}
 	return guardrails.Result{Verdict: ok, Data: data{
-		"operator": operator, "presentKeys": present, "missingKeys": missing, "explanation": "The metadata " + says + " " + operator + " of what is required.",
+		"operator": operator, "presentKeys": present, "missingKeys": missing, "explanation": "The metadata " + howMany(operator, ok) + " of the " + what + ".",
 	}}, nil
 }
 
@@ -107,7 +103,7 @@ type pairsRequired struct {
 }
 
 func (c *pairsRequired) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Result, error) {
-	return required(c.keys, c.operator, func(key string) (bool, error) {
+	return required(c.keys, c.operator, "pairs of keys and values", func(key string) (bool, error) {
 		values := metadataValues(s, key)
 		if values == nil {
 			return false, ctx.Err()

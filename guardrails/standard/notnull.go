@@ -22,5 +22,5 @@ func (c notEmpty) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Re
 		return guardrails.Result{Verdict: true, Data: data{"not": c.not, "explanation": "The answer calls tools, so that its text was not checked."}}, nil
 	}
 	text := s.Text()
-	return judged(strings.TrimSpace(text) != "", c.not, "content", data{"textExcerpt": guardrails.Excerpt(text)}), nil
+	return judged(strings.TrimSpace(text) != "", c.not, "The text is not blank.", "The text is blank, or there is none.", data{"textExcerpt": guardrails.Excerpt(text)}), nil
 }

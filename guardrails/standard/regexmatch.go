@@ -44,7 +44,7 @@ func (c *matching) Judge(ctx context.Context, s *guardrails.Subject) (guardrails
 	if found != nil {
 		d["matchDetails"] = detailsOf(found, text[found.Start:found.End])
 	}
-	return judged(found != nil, c.not, "a match of the regular expression", d), nil
+	return judged(found != nil, c.not, "The text has a match of the regular expression.", "The text has no match of the regular expression.", d), nil
 }
 
 // maxGroups is how many groups of a match are reported.

@@ -38,14 +38,26 @@ func meets(operator string, found, of int) bool {
 	return found == 0
 }
 
-// judged returns the result of a check that may be inverted. what is what was looked for, such as
-// "a match"; found is whether it is there.
-func judged(found, inverted bool, what string, d data) guardrails.Result {
-	verb := "has "
-	if !found {
-		verb = "does not have "
+// howMany says how many of a list were found, by the operator that was or was not met.
+func howMany(operator string, met bool) string {
+	switch {
+	case operator == "all" && met:
+		return "has all"
+	case operator == "all":
+		return "does not have all"
+	case met == (operator == "any"):
+		return "has at least one"
 	}
-	d["explanation"] = "The text " + verb + what + "."
+	return "has none"
+}
+
+// judged returns the result of a check that may be inverted. found is whether what was looked for is
+// there; yes and no are the sentences that say so, whatever the verdict.
+func judged(found, inverted bool, yes, no string, d data) guardrails.Result {
+	d["explanation"] = no
+	if found {
+		d["explanation"] = yes
+	}
 	d["not"] = inverted
 	return guardrails.Result{Verdict: found != inverted, Data: d}
 }

@@ -338,6 +338,49 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// Explanations say what was found, in words that are also right where nothing is to be there.
+func TestExplanationsSayWhatWasFound(t *testing.T) {
+	ab := guardrails.Subject{Metadata: json.RawMessage(`{"a":"1"}`)}
+	for _, c := range []struct {
+		id   string
+		r    row
+		want string
+	}{
+		{"default.contains", row{parameters: `{"words":["a","b"]}`, text: "a"}, "The text has at least one of the words."},
+		{"default.contains", row{parameters: `{"words":["a","b"]}`, text: "c"}, "The text has none of the words."},
+		{"default.contains", row{parameters: `{"words":["a","b"],"operator":"all"}`, text: "ab"}, "The text has all of the words."},
+		{"default.contains", row{parameters: `{"words":["a","b"],"operator":"all"}`, text: "a"}, "The text does not have all of the words."},
+		{"default.contains", row{parameters: `{"words":["a","b"],"operator":"none"}`, text: "c"}, "The text has none of the words."},
+		{"default.contains", row{parameters: `{"words":["a","b"],"operator":"none"}`, text: "a"}, "The text has at least one of the words."},
+		{"default.jsonKeys", row{parameters: `{"keys":["a"],"operator":"none"}`, text: `{"a":1}`}, "The JSON of the text has at least one of the keys."},
+		{"default.jsonKeys", row{parameters: `{"keys":["a"]}`, text: `{"b":1}`}, "The JSON of the text has none of the keys."},
+		{"default.requiredMetadataKeys", row{parameters: `{"metadataKeys":["a"],"operator":"none"}`, subject: ab}, "The metadata has at least one of the keys."},
+		{"default.requiredMetadataKeyPairs", row{parameters: `{"metadataPairs":{"a":"2"}}`, subject: ab}, "The metadata does not have all of the pairs of keys and values."},
+		{"default.regexMatch", row{parameters: `{"rule":"a","not":true}`, text: "b"}, "The text has no match of the regular expression."},
+		{"default.containsCode", row{parameters: `{"format":"Go"}`, text: "b"}, "The text has no block of code in Go."},
+		{"default.endsWith", row{parameters: `{"suffix":"a"}`, text: "b"}, "The text does not end with the suffix."},
+		{"default.alluppercase", row{text: "b"}, "Not all letters of the text are in upper case."},
+		{"default.notNull", row{text: ""}, "The text is blank, or there is none."},
+		{"default.jsonSchema", row{parameters: `{"schema":{"type":"array"}}`, text: "{}"}, "The text has no JSON that is valid according to the schema."},
+	} {
+		result, _ := judge(t, c.id, c.r)
+		d, ok := result.Data.(data)
+		if got := d["explanation"]; !ok || got != c.want {
+			t.Errorf("%s %s %q: %q, want %q", c.id, c.r.parameters, c.r.text, got, c.want)
+		}
+	}
+	for id, list := range rows {
+		for _, r := range list {
+			result, _ := judge(t, id, r)
+			if d, ok := result.Data.(data); ok {
+				if says, _ := d["explanation"].(string); says == "" || strings.Contains(strings.ReplaceAll(says, "does not have all ", ""), "does not have ") {
+					t.Errorf("%s %s: %q", id, r.parameters, says)
+				}
+			}
+		}
+	}
+}
+
 func TestEveryCheckHasRows(t *testing.T) {
 	have := map[string]bool{"default.addPrefix": true} // TestPrefixes
 	for id := range rows {
