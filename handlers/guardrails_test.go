@@ -66,6 +66,41 @@ func TestSavedGuardrailsJudgeCalls(t *testing.T) {
 	}
 }
 
+// Who calls is told what a guardrail of the organisation found, and not its parameters: only those of the
+// workspace may be read there.
+func TestParametersOfTheOrganisationAreNotInResults(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, answering)
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, _ := g.Key("k")
+	workspace := g.Admin("GET", "/v1/admin/workspaces", nil).Get("data.0.id").Str
+	slugOf := func(word, workspace string) string {
+		body := map[string]any{"name": "g", "checks": []any{map[string]any{"id": "default.contains", "parameters": map[string]any{"words": []string{word}, "operator": "none"}}}}
+		if workspace != "" {
+			body["workspace_id"] = workspace
+		}
+		return g.Admin("POST", "/v1/guardrails", body).Get("slug").Str
+	}
+	shared, own := slugOf("undisclosed", ""), slugOf("disclosed-here", workspace)
+	g.Admin("PUT", "/v1/admin/organisation/defaults", map[string]any{"input_guardrails": []string{shared}, "output_guardrails": []string{shared}})
+	g.Admin("PUT", "/v1/admin/workspaces/"+workspace, map[string]any{"defaults": map[string]any{"input_guardrails": []string{own, shared}}})
+	for content, explanation := range map[string]string{"hi": "The text has none of the words.", "the undisclosed": "The text has at least one of the words."} {
+		a := g.Do("POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"`+content+`"}]}`, "x-gw-api-key: "+key, "x-gw-provider: @file")
+		results := a.Get("hook_results.before_request_hooks").Array()
+		if len(results) != 3 || !strings.Contains(a.Body, "disclosed-here") {
+			t.Fatalf("%s: %d %s", content, a.Status, a.Body)
+		}
+		for _, r := range append(results, a.Get("hook_results.after_request_hooks.0")) {
+			data := r.Get("checks.0.data")
+			if own := r.Get("id").Str == own; own != data.Get("words").Exists() || !own && (len(data.Map()) != 1 || data.Get("explanation").Str == "") {
+				t.Errorf("%s: %s", content, r.Raw)
+			}
+		}
+		if got := results[2].Get("checks.0.data.explanation").Str; got != explanation {
+			t.Errorf("%s: %q", content, got)
+		}
+	}
+}
+
 // What is saved for a vendor, or for one of its checks, is what its checks are asked with: through
 // a reload too, in calls and where a guardrail is tried.
 func TestChecksAreAskedWithSavedCredentials(t *testing.T) {

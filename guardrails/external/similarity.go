@@ -145,11 +145,11 @@ func (c *similarity) Judge(ctx context.Context, s *guardrails.Subject) (guardrai
 	}
 	most = math.Round(most*1e6) / 1e6 // what is the same is 1
 	found := most >= c.threshold
-	explanation := "No part of the text is like a prompt injection."
+	data := map[string]any{"similarity": math.Round(most*1000) / 1000, "explanation": "No part of the text is like a prompt injection."}
 	if found {
-		explanation = "A part of the text is like a prompt injection: " + guardrails.Excerpt(c.phrases[like])
+		data["explanation"], data["phrase"] = "A part of the text is like a prompt injection.", guardrails.Excerpt(c.phrases[like])
 	}
-	return guardrails.Result{Verdict: found == c.not, Data: map[string]any{"similarity": math.Round(most*1000) / 1000, "explanation": explanation}}, nil
+	return guardrails.Result{Verdict: found == c.not, Data: data}, nil
 }
 
 // piecesOf are the parts of a text, each of which repeats the end of the one before it.

@@ -28,6 +28,9 @@ type Hook struct {
 	VersionID         string
 	Scope             Scope
 	Stream            Stream
+	// Concealed: results have of its checks only verdicts and explanations, since those who get them may not
+	// read its parameters, which the data of checks repeats.
+	Concealed bool
 	// Key distinguishes the hook from those that judge otherwise.
 	Key     string
 	Timeout time.Duration // of all checks together

@@ -198,6 +198,9 @@ func (r *run) hook(ctx context.Context, h *Hook) Result {
 	result.Deny = !result.Verdict && !h.Async && (h.Deny || fails && h.decides())
 	result.ExecutionTime = r.now().Sub(begun).Milliseconds()
 	result.grade(h)
+	if h.Concealed {
+		conceal([]Result{result})
+	}
 	return result
 }
 

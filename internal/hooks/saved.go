@@ -121,7 +121,7 @@ func (s *Store) hook(g *Guardrail, v *Version) (*Hook, error) {
 	return s.history.Parsed(v, func(text string) (*Hook, error) {
 		t := textOf(text)
 		h := Saved(t.Checks, t.Actions, func(string, string) {})
-		h.ID, h.VersionID = g.Slug, v.ID
+		h.ID, h.VersionID, h.Concealed = g.Slug, v.ID, g.WorkspaceID == ""
 		return h, nil
 	})
 }

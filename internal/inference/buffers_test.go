@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/caddy-gw/gateway/internal/exchange"
 )
 
 // burst is a stream of n events that come at once, in portions of what net/http reads.
@@ -26,7 +28,7 @@ func (p *atMost) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), p.
 func TestABurstIsPassedOnInAsManyPiecesAsItCame(t *testing.T) {
 	t.Parallel()
 	src, events := burst(200)
-	seen, err := firstEvents(src, false, nil)
+	seen, err := firstEvents(new(exchange.Call), src, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

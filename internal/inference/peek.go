@@ -57,7 +57,7 @@ func (p *peeked) drop() {
 }
 
 // checkBeginning looks at the beginning of an answer with status 200. It returns nil if it may go to the
-// client, and otherwise why not. With ahead, real output has to follow: until then another attempt
+// client, and otherwise why not, which is an error of the call's memory if that has no room. With ahead, real output has to follow: until then another attempt
 // may. Without, a stream has to begin with an event that is not an error, and if that has no output,
 // no error may follow it soon: body, whose reads can be limited, is what the stream is read from (nil:
 // the first event decides). What was read is put back.
@@ -66,14 +66,11 @@ func checkBeginning(c *exchange.Call, res *http.Response, ahead bool, body *time
 	var seen []byte
 	switch {
 	case media == "text/event-stream":
-		seen, why = firstEvents(res.Body, ahead, body)
+		seen, why = firstEvents(c, res.Body, ahead, body)
 	case media == "application/json" && ahead:
-		seen, why = wholeJSON(res.Body, res.ContentLength)
+		seen, why = wholeJSON(c, res.Body, res.ContentLength)
 	default:
 		return nil
-	}
-	if err := c.Memory.Reserve(cap(seen)); err != nil {
-		return err
 	}
 	res.Body = &peeked{call: c, seen: seen, src: res.Body}
 	return why
@@ -88,25 +85,34 @@ const maxQuiet = 15 * time.Second
 var firstReads = sync.Pool{New: func() any { return new([4 << 10]byte) }}
 
 // firstEvents reads events until one is output, or an error, or the end; unless ahead, until any, and
-// from a timeoutBody those of the next moment. The memory is the caller's, and no more than what was read.
-func firstEvents(r io.Reader, ahead bool, body *timeoutBody) (seen []byte, why error) {
+// from a timeoutBody those of the next moment. The memory is the caller's, and no more than what was read;
+// the call pays for it, and while the stream is waited for, for the buffers.
+func firstEvents(c *exchange.Call, r io.Reader, ahead bool, body *timeoutBody) (seen []byte, why error) {
 	room := firstReads.Get().(*[4 << 10]byte)
 	defer firstReads.Put(room)
-	seen, why = firstEventsIn(room[:0], r, ahead, body)
-	return bytes.Clone(seen), why
+	if err := c.Memory.Reserve(len(room)); err != nil {
+		return nil, err
+	}
+	read, why := firstEventsIn(c, room[:0], r, ahead, body)
+	seen = bytes.Clone(read)
+	c.Memory.Free(cap(read) - cap(seen))
+	return seen, why
 }
 
-func firstEventsIn(seen []byte, r io.Reader, ahead bool, body *timeoutBody) ([]byte, error) {
+// firstEventsIn is firstEvents with a buffer that the call pays for, as it does for the larger one that it
+// may become.
+func firstEventsIn(c *exchange.Call, seen []byte, r io.Reader, ahead bool, body *timeoutBody) ([]byte, error) {
 	defer body.clearTimeout()
 	look := startScanner{}
 	var deadline time.Time
 	for len(seen) < maxPeeked {
-		if len(seen) == cap(seen) {
-			seen = append(make([]byte, 0, min(4*cap(seen), maxPeeked)), seen...)
+		larger, err := withRoom(c, seen)
+		if err != nil {
+			return seen, err
 		}
 		from := len(seen)
-		n, err := r.Read(seen[from:cap(seen)])
-		seen = seen[:from+n]
+		n, err := r.Read(larger[from:cap(larger)])
+		seen = larger[:from+n]
 		switch wrong := look.at(seen[from:], err == io.EOF); {
 		case look.failed != nil:
 			return seen, look.failed
@@ -131,6 +137,20 @@ func firstEventsIn(seen []byte, r io.Reader, ahead bool, body *timeoutBody) ([]b
 		}
 	}
 	return seen, nil
+}
+
+// withRoom returns what was read in a larger buffer if its own is full. The call pays for it.
+func withRoom(c *exchange.Call, seen []byte) ([]byte, error) {
+	if len(seen) < cap(seen) {
+		return seen, nil
+	}
+	size := min(4*cap(seen), maxPeeked)
+	if err := c.Memory.Reserve(size); err != nil {
+		return seen, err
+	}
+	larger := append(make([]byte, 0, size), seen...)
+	c.Memory.Free(cap(seen))
+	return larger, nil
 }
 
 // A startScanner looks at the first events of a stream.
@@ -263,16 +283,20 @@ func empty(v gjson.Result) bool {
 
 // wholeJSON reads a short answer and finds the error that some providers send with
 // status 200. length is what its header says of it, -1 where it says nothing.
-func wholeJSON(r io.Reader, length int64) (seen []byte, why error) {
+// The call pays for its memory.
+func wholeJSON(c *exchange.Call, r io.Reader, length int64) (seen []byte, why error) {
+	size := 4 << 10
 	if length >= 0 && length < maxPeeked {
-		seen = make([]byte, 0, length+1) // the last byte lets the last Read see the end
-	} else {
-		seen = make([]byte, 0, 4<<10)
+		size = int(length) + 1 // the last byte lets the last Read see the end
 	}
+	if err := c.Memory.Reserve(size); err != nil {
+		return nil, err
+	}
+	seen = make([]byte, 0, size)
 	var err error
 	for err == nil && len(seen) < maxPeeked {
-		if len(seen) == cap(seen) {
-			seen = append(make([]byte, 0, min(4*cap(seen), maxPeeked)), seen...)
+		if seen, err = withRoom(c, seen); err != nil {
+			return seen, err
 		}
 		var n int
 		n, err = r.Read(seen[len(seen):cap(seen)])

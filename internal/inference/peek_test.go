@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -14,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/inflight"
 )
 
 // answer is a provider's answer with status 200.
@@ -317,6 +319,50 @@ func TestAStreamGoesToTheClientWithItsFirstEvent(t *testing.T) {
 		t.Errorf("JSON: %v, read %v", why, body.read)
 	}
 }
+
+// What is held of an answer while its beginning is waited for counts as memory of the call, at most what was
+// read of it later, and nothing when the call is over.
+func TestAHeldBeginningIsMemoryOfTheCall(t *testing.T) {
+	t.Parallel()
+	preambles := strings.Repeat(delta(`"role":"assistant"`), 400) // more than 16 KiB
+	whole := answerOf(strings.Repeat("x", 20<<10))
+	for name, c := range map[string]struct {
+		media, begins, ends string
+		held                int64 // at least, while the end is waited for
+	}{
+		"a stream": {"text/event-stream", preambles, delta(`"content":"Hel"`) + doneEvent, 64 << 10},
+		"an event": {"text/event-stream", ": hi\n\n", delta(`"content":"Hel"`) + doneEvent, 4 << 10},
+		"JSON":     {"application/json", whole[:18<<10], whole[18<<10:], 64 << 10},
+	} {
+		for _, full := range []bool{false, true} {
+			b := newBench(t)
+			b.gateway.InFlight = inflight.New(1 << 20)
+			var held int64
+			b.answers["one"] = func() *http.Response {
+				before := b.gateway.InFlight.InUse()
+				if full {
+					b.gateway.InFlight.Resize(before)
+				}
+				body := io.MultiReader(strings.NewReader(c.begins), readerFunc(func([]byte) (int, error) {
+					held = b.gateway.InFlight.InUse() - before
+					return 0, io.EOF
+				}), strings.NewReader(c.ends))
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {c.media}}, Body: io.NopCloser(body), ContentLength: -1}
+			}
+			w, _ := b.call(t, `{"model":"m","stream":`+strconv.FormatBool(c.media != "application/json")+`,"messages":[{"role":"user","content":"hi"}]}`, nil, "X-Gw-Config", twoTargets)
+			if full != (w.Code == http.StatusServiceUnavailable) || !full && (w.Code != http.StatusOK || held < c.held) {
+				t.Errorf("%s, full %v: status %d, %d bytes are held: %s", name, full, w.Code, held, w.Body)
+			}
+			if left := b.gateway.InFlight.InUse(); left != 0 {
+				t.Errorf("%s, full %v: %d bytes are left", name, full, left)
+			}
+		}
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // Comments keep a client waiting, and reach it if they go on.
 func TestAStreamOfCommentsReachesTheClientInTheEnd(t *testing.T) {
