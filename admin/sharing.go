@@ -179,8 +179,8 @@ func (c *call) reshare(p *prompts.Prompt, s *prompts.Share) error {
 // sharedWith describes the prompts and partials that are shared with workspaces that a partial,
 // which they insert, would not be shared with.
 func (c *call) sharedWith(partial *prompts.Prompt, s *prompts.Share) (by []string, err error) {
-	for _, p := range c.api.Prompts.All() {
-		if p.WorkspaceID != partial.WorkspaceID || p.Share == nil || p.Archived || p.ID == partial.ID || s.Covers(p.Share) {
+	for _, p := range c.api.Prompts.SharedBy(partial.WorkspaceID) {
+		if p.ID == partial.ID || s.Covers(p.Share) {
 			continue
 		}
 		v, ok := c.api.Prompts.Version(p, "")
@@ -201,14 +201,12 @@ func (c *call) sharedWith(partial *prompts.Prompt, s *prompts.Share) (by []strin
 // sharedBy describes the prompts and partials that a workspace shares, because it then cannot
 // be deleted.
 func (c *call) sharedBy(workspace string) (by []string) {
-	for _, p := range c.api.Prompts.All() {
-		if p.WorkspaceID == workspace && p.Share != nil && !p.Archived {
-			noun := "prompt "
-			if p.Partial {
-				noun = "partial "
-			}
-			by = append(by, noun+p.Slug)
+	for _, p := range c.api.Prompts.SharedBy(workspace) {
+		noun := "prompt "
+		if p.Partial {
+			noun = "partial "
 		}
+		by = append(by, noun+p.Slug)
 	}
 	return by
 }

@@ -2,8 +2,11 @@ package admin_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -250,4 +253,66 @@ func TestTheDefaultConfigOfAWorkspaceIsSetFromEitherSide(t *testing.T) {
 	}
 	put(`{"defaults":null}`)
 	expect("", "")
+}
+
+// A reading is a store that counts the items that are read from it by scans.
+type reading struct {
+	storage.Store
+	items atomic.Int64
+}
+
+type readingTx struct {
+	storage.Tx
+	of *reading
+}
+
+func (r *reading) View(ctx context.Context, fn func(storage.Tx) error) error {
+	return r.Store.View(ctx, func(tx storage.Tx) error { return fn(readingTx{tx, r}) })
+}
+
+func (r *reading) Write(ctx context.Context, fn func(storage.Tx) error) error {
+	return r.Store.Write(ctx, func(tx storage.Tx) error { return fn(readingTx{tx, r}) })
+}
+
+func (r *reading) Update(ctx context.Context, fn func(storage.Tx) error) error {
+	return r.Store.Update(ctx, func(tx storage.Tx) error { return fn(readingTx{tx, r}) })
+}
+
+func (tx readingTx) Scan(prefix, start []byte, reverse bool) iter.Seq2[storage.Item, error] {
+	return func(yield func(storage.Item, error) bool) {
+		for item, err := range tx.Tx.Scan(prefix, start, reverse) {
+			tx.of.items.Add(1)
+			if !yield(item, err) {
+				return
+			}
+		}
+	}
+}
+
+// Deleting a workspace, and removing what it has, reads what it has, however much others have.
+func TestDeletingAWorkspaceReadsNothingOfOthers(t *testing.T) {
+	a := newAPI(t)
+	a.workspace("blue")
+	const others = 30
+	for _, of := range []struct {
+		workspace string
+		rows      int
+	}{{a.s.Directory.DefaultWorkspace().Slug, others}, {"blue", 3}} {
+		for i := range of.rows {
+			a.ok("POST", "/v1/configs", fmt.Sprintf(`{"name":"k","config":{"retry":{"attempts":1}},"workspace_id":%q,"isDefault":%d}`, of.workspace, min(i, 1)))
+			a.ok("POST", "/v1/prompts/partials", fmt.Sprintf(`{"name":"k","string":"s","workspace_id":%q}`, of.workspace))
+			a.ok("POST", "/v1/virtual-keys", fmt.Sprintf(`{"name":"k","provider":"openai","key":"sk-1","workspace_id":%q}`, of.workspace))
+		}
+	}
+	b, store := &api{t: t}, &reading{Store: a.store}
+	b.open(store)
+	before := store.items.Load()
+	b.ok("DELETE", "/v1/admin/workspaces/blue", `{"name":"blue","force_delete":true}`)
+	if n := store.items.Load() - before; n >= others {
+		t.Errorf("the deletion scanned %d items", n)
+	}
+	b.removed()
+	if n := store.items.Load() - before; n >= others {
+		t.Errorf("the removal scanned %d items", n)
+	}
 }

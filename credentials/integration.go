@@ -3,6 +3,8 @@ package credentials
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -121,6 +123,17 @@ const (
 	forAll       = "for all"
 	forWorkspace = "for/" // and the id of the workspace
 )
+
+// byNamed is the index of the workspaces that a row names, or belongs to.
+const byNamed = "named"
+
+func (i *Integration) names() []string {
+	names := slices.Collect(maps.Keys(i.Access))
+	if i.WorkspaceID != "" {
+		names = append(names, i.WorkspaceID)
+	}
+	return names
+}
 
 func (i *Integration) lists() []string {
 	if i.WorkspaceID != "" {

@@ -15,29 +15,24 @@ func (k *Keyring) Counts(workspace string) (keys, virtualKeys, integrations int)
 
 // APIKeysOf returns the ids of at most limit API keys of a workspace.
 func (k *Keyring) APIKeysOf(workspace string, limit int) []string {
-	return storage.Select(k.apiKeys.All(), limit, func(a *APIKey) (string, bool) { return a.ID, a.WorkspaceID == workspace })
+	return storage.Some(k.apiKeys.Where(byWorkspace, workspace), limit, func(a *APIKey) string { return a.ID })
 }
 
 // VirtualKeysOf returns the ids of at most limit virtual keys and providers of a workspace.
 func (k *Keyring) VirtualKeysOf(workspace string, limit int) []string {
-	return storage.Select(k.virtualKeys.All(), limit, func(v *VirtualKey) (string, bool) { return v.ID, v.WorkspaceID == workspace })
+	return storage.Some(k.virtualKeys.Where(byWorkspace, workspace), limit, func(v *VirtualKey) string { return v.ID })
 }
 
 // IntegrationsOf returns the ids of at most limit integrations that are a workspace's own, or
 // say whether it may use them.
 func (k *Keyring) IntegrationsOf(workspace string, limit int) []string {
-	return storage.Select(k.integrations.All(), limit, func(i *Integration) (string, bool) {
-		_, named := i.Access[workspace]
-		return i.ID, named || i.WorkspaceID == workspace
-	})
+	return storage.Some(k.integrations.Where(byNamed, workspace), limit, func(i *Integration) string { return i.ID })
 }
 
 // SecretReferencesOf returns the ids of at most limit secret references that name a workspace
 // as one that may use them.
 func (k *Keyring) SecretReferencesOf(workspace string, limit int) []string {
-	return storage.Select(k.references.All(), limit, func(r *SecretReference) (string, bool) {
-		return r.ID, slices.Contains(r.Workspaces, workspace)
-	})
+	return storage.Some(k.references.Where(byNamed, workspace), limit, func(r *SecretReference) string { return r.ID })
 }
 
 // LeaveIntegration removes an integration of a deleted workspace, or what it says of it.

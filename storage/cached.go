@@ -211,7 +211,7 @@ func (c *Cached[T]) All() []*T {
 
 // Where returns the rows that have a value in an index that is not unique, in the order of their
 // ids, as All does. It panics if the collection has no such index. In a transaction it reads all rows where the
-// index only counts, or is only in memory.
+// index is only in memory, and where it counts if memory does not have as many rows with the value.
 func (c *Cached[T]) Where(index, value string) []*T {
 	if c.tx != nil {
 		return c.where(index, value)
@@ -234,6 +234,11 @@ func (c *Cached[T]) where(index, value string) (found []*T) {
 		if ix.Name != index || !ix.Counted && !ix.Memory {
 			continue
 		}
+		if ix.Counted && c.scanned == nil {
+			if found, all := c.counted(&ix, value); all {
+				return found
+			}
+		}
 		for _, row := range c.scan() {
 			if slices.Contains(ix.Keys(row), value) {
 				found = append(found, row)
@@ -252,6 +257,31 @@ func (c *Cached[T]) where(index, value string) (found []*T) {
 		found = append(found, row)
 	}
 	return found
+}
+
+// counted is where for a counted index: the transaction reads the rows that memory has with the value. They are all if the
+// transaction counts as many. It reports false if it does not, or if there is not much less to read than all rows.
+func (c *Cached[T]) counted(ix *Index[T], value string) (found []*T, all bool) {
+	n := c.Count(ix.Name, value)
+	if n == 0 {
+		return nil, true
+	}
+	known := c.memory.Where(ix.Name, value)
+	if len(known) < n || len(known) > c.memory.size()/2 {
+		return nil, false
+	}
+	for _, row := range known {
+		if row, ok := c.Get(c.rows.id(row)); ok && slices.Contains(ix.Keys(row), value) {
+			found = append(found, row)
+		}
+	}
+	return found, len(found) == n
+}
+
+func (c *Cached[T]) size() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.byID)
 }
 
 // scan reads all rows in the transaction, and keeps them until it writes some.
@@ -362,15 +392,10 @@ func (c *Cached[T]) drop(id string) {
 	}
 }
 
-// Select returns the ids of the first rows for which is returns true, at most limit of them.
-func Select[T any](rows []*T, limit int, is func(*T) (id string, ok bool)) (ids []string) {
-	for _, row := range rows {
-		if len(ids) == limit {
-			break
-		}
-		if id, ok := is(row); ok {
-			ids = append(ids, id)
-		}
+// Some returns the ids of the first rows, at most limit of them.
+func Some[T any](rows []*T, limit int, id func(*T) string) (ids []string) {
+	for _, row := range rows[:min(limit, len(rows))] {
+		ids = append(ids, id(row))
 	}
 	return ids
 }

@@ -433,3 +433,50 @@ func TestAReadThatFailsFailsTheTransaction(t *testing.T) {
 		}
 	}
 }
+
+// Where finds in a transaction what a naive search of the store does, however far memory is behind it.
+func TestWhereInATransactionDoesNotDependOnMemory(t *testing.T) {
+	t.Parallel()
+	store := unsynced{open(t)} // no feed
+	one, two := storage.NewDB(store), storage.NewDB(store)
+	mine, theirs := cached(t, one), cached(t, two)
+	id, owner := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g"}), rapid.SampledFrom([]string{"ann", "bob", "cat", "dot"})
+	rapid.Check(t, func(t *rapid.T) {
+		for range rapid.IntRange(1, 12).Draw(t, "writes") {
+			db, rows := one, mine
+			if rapid.Bool().Draw(t, "elsewhere") {
+				db, rows = two, theirs
+			}
+			err := db.Update(t.Context(), func(tx *storage.Txn) error {
+				for range rapid.IntRange(1, 3).Draw(t, "together") {
+					row := &pet{ID: id.Draw(t, "id"), Owner: owner.Draw(t, "owner")}
+					if !rapid.Bool().Draw(t, "remove") {
+						if err := rows.Put(tx, row); err != nil {
+							return err
+						}
+					} else if err := rows.Delete(tx, row.ID); err != nil && !errors.Is(err, storage.ErrNotFound) {
+						return err
+					}
+					for _, of := range []string{"ann", "bob", "cat", "dot"} {
+						var got, want []string
+						for _, p := range rows.In(tx).Where("owners", of) {
+							got = append(got, p.ID)
+						}
+						for _, p := range rows.In(tx).All() {
+							if p.Owner == of {
+								want = append(want, p.ID)
+							}
+						}
+						if !slices.Equal(got, want) {
+							t.Fatalf("%s: got %v, expected %v", of, got, want)
+						}
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

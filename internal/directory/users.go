@@ -118,5 +118,5 @@ func (d *Directory) RemoveMember(tx *storage.Txn, workspace, user string) error 
 
 // MembersOf returns the ids of at most limit users who are members of a workspace.
 func (d *Directory) MembersOf(workspace string, limit int) []string {
-	return storage.Select(d.members.All(), limit, func(m *Member) (string, bool) { return m.UserID, m.WorkspaceID == workspace })
+	return storage.Some(d.members.Where(ofWorkspace, workspace), limit, func(m *Member) string { return m.UserID })
 }

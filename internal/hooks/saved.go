@@ -167,7 +167,7 @@ func (s *Store) CountOf(workspace string) int { return s.rows.Count(byWorkspace,
 
 // Of returns the ids of at most limit guardrails of a workspace.
 func (s *Store) Of(workspace string, limit int) []string {
-	return storage.Select(s.rows.All(), limit, func(g *Guardrail) (string, bool) { return g.ID, g.WorkspaceID == workspace })
+	return storage.Some(s.rows.Where(byWorkspace, workspace), limit, func(g *Guardrail) string { return g.ID })
 }
 
 // Put stores a guardrail. If text is not nil, it becomes the newest version, created by by.

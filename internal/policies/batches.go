@@ -169,7 +169,7 @@ func (b *Batches) setOutput(tx *storage.Txn, row *Batch, file string, confirmed 
 
 // Of returns the keys of at most limit batches of a workspace, as memory has them.
 func (b *Batches) Of(workspace string, limit int) []string {
-	return storage.Select(b.rows.Memory().Where(batchWorkspace, workspace), limit, func(b *Batch) (string, bool) { return b.key(), true })
+	return storage.Some(b.rows.Memory().Where(batchWorkspace, workspace), limit, (*Batch).key)
 }
 
 // fits reports whether there is room for batches of a workspace, which come to so much besides those that are known. Those

@@ -131,9 +131,12 @@ type carriedRules struct {
 	rules []*Rule
 }
 
+const carriedWorkspace = "workspace"
+
 func openCarried(ctx context.Context, db *storage.DB) (*CarriedLimits, error) {
 	s := &CarriedLimits{inForce: new(sync.Map)}
-	s.rows = storage.NewCached(db, storage.NewCollection("carried-limit", func(c *Carried) string { return c.ID }))
+	s.rows = storage.NewCached(db, storage.NewCollection("carried-limit", func(c *Carried) string { return c.ID },
+		storage.Index[Carried]{Name: carriedWorkspace, Memory: true, Keys: func(c *Carried) []string { return []string{c.WorkspaceID} }}))
 	return s, s.rows.Load(ctx)
 }
 
@@ -170,7 +173,7 @@ func (s *CarriedLimits) Delete(tx *storage.Txn, id string) error {
 
 // Of returns the ids of at most limit objects of a workspace that have limits, as memory has them.
 func (s *CarriedLimits) Of(workspace string, limit int) []string {
-	return storage.Select(s.rows.Memory().All(), limit, func(c *Carried) (string, bool) { return c.ID, c.WorkspaceID == workspace })
+	return storage.Some(s.rows.Memory().Where(carriedWorkspace, workspace), limit, func(c *Carried) string { return c.ID })
 }
 
 // rulesOf are the rules of an object.

@@ -11,10 +11,7 @@ func (s *Store[P]) CountOf(workspace string) int {
 // Of returns the ids of at most limit policies of a workspace, archived ones included, as memory
 // has them.
 func (s *Store[P]) Of(workspace string, limit int) []string {
-	return storage.Select(s.rows.Memory().All(), limit, func(p *P) (string, bool) {
-		row := s.base(p)
-		return row.ID, row.WorkspaceID == workspace && !row.AllWorkspaces
-	})
+	return storage.Some(s.rows.Memory().Where(byOwner, workspace), limit, func(p *P) string { return s.base(p).ID })
 }
 
 // Delete removes a policy. Its counters remain, see [Limits.Forget].

@@ -22,6 +22,7 @@ func openStore[P any](ctx context.Context, db *storage.DB, kind string, base fun
 	s := &Store[P]{kind: kind, base: base, validate: validate, now: now}
 	s.rows = storage.NewCached(db, storage.NewCollection(kind, func(p *P) string { return base(p).ID },
 		storage.Index[P]{Name: byBounds, Counted: true, Keys: func(p *P) []string { return base(p).bounds() }},
+		storage.Index[P]{Name: byOwner, Memory: true, Keys: func(p *P) []string { return base(p).owner() }},
 		storage.Index[P]{Name: byList, Memory: true, Keys: func(p *P) []string { return base(p).lists() }}))
 	s.rows.OnChange(changed)
 	return s, s.rows.Load(ctx)
@@ -48,6 +49,17 @@ func (s *Store[P]) Listed(workspace, kind string, archived bool) []*P {
 
 // byList is the index of [Store.Listed].
 const byList = "list"
+
+// byOwner is the index of [Store.Of].
+const byOwner = "owner"
+
+// owner returns the workspace whose the policy is, if it is not the organisation's.
+func (p *Policy) owner() []string {
+	if p.AllWorkspaces {
+		return nil
+	}
+	return []string{p.WorkspaceID}
+}
 
 // lists returns the names of the lists that the policy is in.
 func (p *Policy) lists() []string {

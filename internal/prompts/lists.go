@@ -45,6 +45,17 @@ func (s *Store) Shared(partial bool) []*Prompt {
 	return s.prompts.Where(byList, listName(ofShared, "", partial))
 }
 
+// SharedBy is Shared for the prompts and partials of one workspace.
+func (s *Store) SharedBy(workspace string) []*Prompt { return s.prompts.Where(bySharer, workspace) }
+
+// sharer returns the workspace that shares the prompt, if it is shared.
+func (p *Prompt) sharer() []string {
+	if p.Archived || p.Share == nil {
+		return nil
+	}
+	return []string{p.WorkspaceID}
+}
+
 // InCollection returns all prompts and partials of a collection, archived ones too.
 func (s *Store) InCollection(collection string) []*Prompt {
 	return s.prompts.Where(byCollection, collection)

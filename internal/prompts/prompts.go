@@ -99,7 +99,8 @@ const (
 
 	byParent     = "parent" // collections
 	byCollection = "collection"
-	byList       = "list" // see [Prompt.lists]
+	byList       = "list"   // see [Prompt.lists]
+	bySharer     = "sharer" // see [Store.SharedBy]
 )
 
 // A Store holds the prompts of a database. It reads from memory, except for texts, and
@@ -125,6 +126,7 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 			storage.Index[Prompt]{Name: byWorkspace, Counted: true, Max: MaxPrompts, Rows: "prompts and partials of a workspace", Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }},
 			storage.Index[Prompt]{Name: "size", Counted: true, Weigh: (*Prompt).size, Max: MaxSize, Rows: "bytes of prompts and partials of a workspace, with their versions", Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }},
 			storage.Index[Prompt]{Name: byCollection, Memory: true, Keys: func(p *Prompt) []string { return []string{p.CollectionID} }},
+			storage.Index[Prompt]{Name: bySharer, Counted: true, Keys: (*Prompt).sharer},
 			storage.Index[Prompt]{Name: byList, Memory: true, Keys: (*Prompt).lists})),
 		labels: storage.NewCached(db, storage.NewCollection("prompt-label", func(l *Label) string { return l.ID },
 			storage.Index[Label]{Name: byName, Unique: true, Keys: func(l *Label) []string { return []string{l.WorkspaceID + "/" + l.Name} }},

@@ -10,15 +10,15 @@ func (s *Store) Counts(workspace string) (prompts, labels, collections int) {
 
 // Of returns the ids of at most limit prompts and partials of a workspace.
 func (s *Store) Of(workspace string, limit int) []string {
-	return storage.Select(s.prompts.All(), limit, func(p *Prompt) (string, bool) { return p.ID, p.WorkspaceID == workspace })
+	return storage.Some(s.prompts.Where(byWorkspace, workspace), limit, func(p *Prompt) string { return p.ID })
 }
 
 // LabelsOfWorkspace returns the ids of at most limit labels of a workspace.
 func (s *Store) LabelsOfWorkspace(workspace string, limit int) []string {
-	return storage.Select(s.labels.All(), limit, func(l *Label) (string, bool) { return l.ID, l.WorkspaceID == workspace })
+	return storage.Some(s.labels.Where(byWorkspace, workspace), limit, func(l *Label) string { return l.ID })
 }
 
 // CollectionsOf returns the ids of at most limit collections of a workspace.
 func (s *Store) CollectionsOf(workspace string, limit int) []string {
-	return storage.Select(s.collections.All(), limit, func(c *Collection) (string, bool) { return c.ID, c.WorkspaceID == workspace })
+	return storage.Some(s.collections.Where(byWorkspace, workspace), limit, func(c *Collection) string { return c.ID })
 }

@@ -76,7 +76,7 @@ func OpenConfigStore(ctx context.Context, db *storage.DB, sealer versions.Sealer
 			storage.Index[Saved]{Name: bySlug, Unique: true, Keys: func(c *Saved) []string { return []string{c.Slug} }},
 			storage.Index[Saved]{Name: byWorkspace, Counted: true, Max: MaxConfigs, Rows: "configs of a workspace", Keys: func(c *Saved) []string { return []string{c.WorkspaceID} }},
 			storage.Index[Saved]{Name: "size", Counted: true, Weigh: func(c *Saved) int { return versions.Size(c.Versions) }, Max: MaxConfigSize, Rows: "bytes of configs of a workspace, with their versions", Keys: func(c *Saved) []string { return []string{c.WorkspaceID} }},
-			storage.Index[Saved]{Name: byDefault, Memory: true, Keys: (*Saved).defaultOf},
+			storage.Index[Saved]{Name: byDefault, Counted: true, Keys: (*Saved).defaultOf},
 			storage.Index[Saved]{Name: listed, Memory: true, Keys: (*Saved).listedIn})),
 		history: &versions.History[*Config]{Sealer: sealer, Now: now, NewID: func() string { return storage.NewID(random) }},
 	}

@@ -7,7 +7,7 @@ func (s *ConfigStore) CountOf(workspace string) int { return s.rows.Count(byWork
 
 // Of returns the ids of at most limit configs of a workspace.
 func (s *ConfigStore) Of(workspace string, limit int) []string {
-	return storage.Select(s.rows.All(), limit, func(c *Saved) (string, bool) { return c.ID, c.WorkspaceID == workspace })
+	return storage.Some(s.rows.Where(byWorkspace, workspace), limit, func(c *Saved) string { return c.ID })
 }
 
 // CountOf returns how many aliases a workspace has, in a transaction (see [Aliases.In]).
@@ -15,5 +15,5 @@ func (a *Aliases) CountOf(workspace string) int { return a.rows.Count(byWorkspac
 
 // Of returns the ids of at most limit aliases of a workspace.
 func (a *Aliases) Of(workspace string, limit int) []string {
-	return storage.Select(a.rows.All(), limit, func(a *Alias) (string, bool) { return a.ID, a.WorkspaceID == workspace })
+	return storage.Some(a.rows.Where(byWorkspace, workspace), limit, func(a *Alias) string { return a.ID })
 }
