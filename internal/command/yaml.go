@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,13 +101,19 @@ func block(s string) bool {
 // fromYAML returns a YAML text, or a JSON text, as JSON. It takes one document without aliases,
 // merged mappings and tags of its own. Errors have the line.
 func fromYAML(text []byte) ([]byte, error) {
+	var fault error // of a text that is meant to be JSON
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		if fault = checkJSON(text); fault == nil {
+			return text, nil
+		}
+	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var document yaml.Node
-	if err := d.Decode(&document); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, errors.New("it is empty")
-		}
-		return nil, err
+	switch err := d.Decode(&document); {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("it is empty")
+	case err != nil:
+		return nil, cmp.Or(fault, err)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("expected one YAML document")
@@ -117,6 +124,29 @@ func fromYAML(text []byte) ([]byte, error) {
 	var out bytes.Buffer
 	err := writeNode(&out, document.Content[0], 0)
 	return out.Bytes(), err
+}
+
+// checkJSON returns what is wrong with a JSON text, with the line. YAML that is written like JSON has faults, too.
+func checkJSON(text []byte) error {
+	d := jsontext.NewDecoder(bytes.NewReader(text))
+	for {
+		_, err := d.ReadToken()
+		at := d.InputOffset()
+		var syntactic *jsontext.SyntacticError
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.As(err, &syntactic):
+			at, err = syntactic.ByteOffset, syntactic.Err
+		case err == nil && d.StackDepth() > maxDepth:
+			err = errors.New("nested too deeply")
+		case err == nil && d.StackDepth() == 0 && len(bytes.TrimSpace(text[at:])) > 0:
+			err = errors.New("expected one JSON object, and nothing behind it")
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", 1+bytes.Count(text[:at], []byte("\n")), err)
+		}
+	}
 }
 
 func writeNode(out *bytes.Buffer, n *yaml.Node, depth int) error {

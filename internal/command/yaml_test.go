@@ -69,6 +69,10 @@ func TestYAMLThatMeansSomethingElseIsRefused(t *testing.T) {
 	t.Parallel()
 	for text, message := range map[string]string{
 		"":                                  "empty",
+		"{\n  \"a\": 1,\n  \"b\": }\n":      "line 3: invalid character '}'",
+		"{\n\t\"a\": [1,\n":                 "line 3: unexpected EOF",
+		"{\"a\": 1}\n{\"b\": 2}\n":          "expected one JSON object",
+		"{\"a\": 1, \"a\": 2}":              "the member a is there twice",
 		"a: 1\n---\nb: 2\n":                 "one YAML document",
 		"a: &x 1\nb: *x\n":                  "aliases",
 		"<<: {a: 1}\n":                      "names of members",
