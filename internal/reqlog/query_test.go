@@ -279,3 +279,21 @@ func TestIDsOnlyGrowThoughTheClockGoesBack(t *testing.T) {
 		t.Error("ids repeat, or do not grow")
 	}
 }
+
+// How many records match does not depend on the page that is asked for.
+func TestTheTotalDoesNotDependOnThePage(t *testing.T) {
+	t.Parallel()
+	const n = 300
+	l, _ := openLog(t, zap.NewNop())
+	noon := time.Now().Add(-time.Hour)
+	for i := range n {
+		l.Add(&Record{At: noon.Add(time.Duration(i) * time.Second), Status: 200 + i%2, WorkspaceID: "w"})
+	}
+	wait(t, "all are written", func() bool { list, _ := l.List(t.Context(), &Filter{}, Page{}); return list.Total == n })
+	for _, p := range []Page{{}, {Limit: 1}, {Limit: 10}, {Limit: 100, Skip: 40}, {Limit: 1000}} {
+		list, err := l.List(t.Context(), &Filter{Statuses: []string{"201"}}, p)
+		if err != nil || list.Total != n/2 || !list.Exact || list.More != (p.Limit+p.Skip < n/2) {
+			t.Errorf("%+v: %d, exactly: %t, more: %t, %v", p, list.Total, list.Exact, list.More, err)
+		}
+	}
+}

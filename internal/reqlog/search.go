@@ -18,8 +18,8 @@ type Page struct {
 // A List is a page of the records that match.
 type List struct {
 	Records []*Record
-	// Total is the number of matches, from Before on. If Exact is not set, it is a lower
-	// bound.
+	// Total is the number of matches, from Before on. If Exact is not set, it is the number of those in
+	// the part of the log that was searched, which does not depend on the page unless that needs more.
 	Total int
 	Exact bool
 	More  bool
@@ -32,8 +32,9 @@ type List struct {
 
 // Bounds of what one list reads, in bytes; a row counts as at least readCost.
 const (
-	maxRead  = 8 << 20
-	readCost = 16 << 10
+	maxRead    = 8 << 20
+	maxCounted = 2 << 20 // to count the matches behind the page
+	readCost   = 16 << 10
 )
 
 // A search reads one page, of one or several archives.
@@ -78,7 +79,6 @@ func (l *Log) List(ctx context.Context, f *Filter, p Page) (*List, error) {
 
 func list(ctx context.Context, f *Filter, p Page, archives ...*archive) (*List, error) {
 	s := &search{query: f.query(), Page: p}
-	s.list.Exact = s.simple
 	err := view(ctx, archives, func(tx storage.Tx, lists [][]*segment) error {
 		for i, list := range lists {
 			s.sources = append(s.sources, &source{archive: archives[i], list: list})
@@ -88,7 +88,6 @@ func list(ctx context.Context, f *Filter, p Page, archives ...*archive) (*List, 
 	if err != nil {
 		return nil, err
 	}
-	s.list.Exact = s.list.Exact || !s.list.More
 	if s.list.More && s.list.Next == "" && len(s.list.Records) > 0 {
 		s.list.Next = s.list.Records[len(s.list.Records)-1].ID
 	}
@@ -99,6 +98,7 @@ func (s *search) run(tx storage.Tx) error {
 	for {
 		src, others := s.newest()
 		if src == nil {
+			s.list.Exact = true
 			return nil
 		}
 		done, err := s.visit(tx, src, others)
@@ -149,8 +149,14 @@ func (s *search) visit(tx storage.Tx, src *source, others string) (done bool, er
 			src.pass()
 			return false, nil
 		}
-		if s.read >= maxRead {
-			s.list.More, s.list.Exact, s.list.Short, s.list.Next = true, false, s.Skip > 0, s.newer
+		switch {
+		case full && s.list.More && !s.simple && s.read >= maxCounted:
+			return true, nil
+		case s.read >= maxRead:
+			s.list.More, s.list.Short = true, s.Skip > 0
+			if !full {
+				s.list.Next = s.newer
+			}
 			return true, nil
 		}
 		src.row, err = src.archive.row(tx, seg)
@@ -215,9 +221,6 @@ func (s *search) look(src *source, others string) (done bool, err error) {
 			s.list.Records = append(s.list.Records, r)
 		default:
 			s.list.More = true
-			if !s.list.Exact {
-				return true, nil
-			}
 		}
 	}
 	return false, nil
