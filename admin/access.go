@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"maps"
-	"net/http"
 	"strconv"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -181,7 +180,7 @@ func (c *call) provide(i *credentials.Integration, workspace, slug string) error
 	}
 	switch err := c.api.Keyring.AddProvider(c.tx, v); {
 	case errors.Is(err, storage.ErrExists):
-		return failure(http.StatusConflict, "default_provider_slug: the workspace has a provider or virtual key %q; name another, or set create_default_provider to false", credentials.Clip(slug))
+		return invalid("default_provider_slug", "the workspace has a provider or virtual key %q; name another, or set create_default_provider to false", credentials.Clip(slug))
 	case err != nil:
 		return err
 	}

@@ -61,6 +61,7 @@ type Services struct {
 	Managers      map[string]secrets.Manager // of secret references
 	Headers       *exchange.Headers
 	InFlight      *inflight.Budget // accounts for the memory of bodies; may be nil
+	Resync        func()           // fetches anew what is cached of other systems; may be nil
 	KeyPrefix     string           // of new service keys
 	CountryHeader string           // with the client's country, from trusted proxies; may be ""
 	Now           func() time.Time
@@ -113,7 +114,7 @@ type API struct {
 	Services
 	mux      *router
 	huma     huma.API
-	refusal  *huma.Response // what errors are in the document
+	refusal  map[bool]*huma.Response // what errors are in the document; true: those of paths that show faults
 	refusals *throttle
 	// strangers throttles clients of open routes, by their addresses.
 	strangers *throttle
@@ -151,9 +152,10 @@ func New(s Services) *API {
 		DefaultFormat: "application/json",
 	}
 	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now), strangers: newThrottle(s.Now), written: newQuota(s.Now), views: make(map[string]any), documents: &documents{forms: make(map[[2]string][]byte)}, defaults: &defaultCollections{directory: s.Directory}}
-	a.refusal = errorResponse(a.huma.OpenAPI())
+	a.refusal = errorResponses(a.huma.OpenAPI())
 	a.auditLogs()
 	a.organisation()
+	a.resync()
 	a.workspaces()
 	a.users()
 	a.invites()
@@ -188,11 +190,11 @@ func New(s Services) *API {
 // 404.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if exchange.KeyInPath(r.URL.EscapedPath(), a.Authenticator) {
-		writeError(w, failure(http.StatusBadRequest, "path: a service key in it, which URLs give away; send it as the header x-gw-api-key, and replace the key"))
+		writeError(w, r, failure(http.StatusBadRequest, "path: a service key in it, which URLs give away; send it as the header x-gw-api-key, and replace the key"))
 		return
 	}
 	if !utf8.ValidString(r.URL.Path) {
-		writeError(w, failure(http.StatusBadRequest, "path: expected UTF-8, percent-encoded"))
+		writeError(w, r, failure(http.StatusBadRequest, "path: expected UTF-8, percent-encoded"))
 		return
 	}
 	if p := pageFor(r); p != nil {
@@ -203,11 +205,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path != path.Clean(r.URL.Path) {
-		writeError(w, failure(http.StatusNotFound, "Nothing is served at %s", credentials.Clip(r.URL.Path)))
+		writeError(w, r, failure(http.StatusNotFound, "Nothing is served at %s", credentials.Clip(r.URL.Path)))
 		return
 	}
 	if _, pattern := a.mux.Handler(r); pattern == "" {
-		writeError(w, a.unserved(r))
+		writeError(w, r, a.unserved(r))
 		return
 	}
 	a.mux.ServeHTTP(w, r)
@@ -258,11 +260,11 @@ func (a *API) servedBelow(r *http.Request) string {
 	return "; " + r.Method + " is served at " + strings.Join(paths, ", ")
 }
 
-func writeError(w http.ResponseWriter, e *Error) {
+func writeError(w http.ResponseWriter, r *http.Request, e *Error) {
 	w.Header().Set("Content-Type", "application/json")
 	maps.Copy(w.Header(), e.GetHeaders())
 	w.WriteHeader(e.status)
-	_ = json.MarshalWrite(w, e) // fails only if the client has disconnected
+	_ = json.MarshalWrite(w, e.at(r.URL.Path)) // fails only if the client has disconnected
 }
 
 // Interface guards

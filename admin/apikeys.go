@@ -35,6 +35,7 @@ type APIKey struct {
 	NextUsageResetAt    *string        `json:"next_usage_reset_at" format:"date-time" doc:"The same as in usage_limits."`
 	ResetUsage          *float64       `json:"reset_usage"`
 	Scopes              []string       `json:"scopes"`
+	DefaultsID          *string        `json:"api_key_defaults_id" doc:"The id of its defaults, which are a part of it: its own. null: it has none."`
 	Defaults            apiKeyDefaults `json:"defaults"`
 	AllowConfigOverride *bool          `json:"allow_config_override"`
 	AlertEmails         []string       `json:"alert_emails"`
@@ -66,8 +67,12 @@ func showAPIKey(c *call, k *credentials.APIKey) APIKey {
 	if limits.budget != nil {
 		resets = limits.budget.NextUsageResetAt
 	}
+	var defaults *string
+	if k.Metadata != nil || k.ConfigID != "" || k.AllowOverride != nil {
+		defaults = &k.ID
+	}
 	return APIKey{
-		NextUsageResetAt: resets, ExpiryEnforced: 1,
+		DefaultsID: defaults, NextUsageResetAt: resets, ExpiryEnforced: 1,
 		LastResetAt: limits.lastResetAt, RateLimits: limits.rates, UsageLimits: limits.budget,
 		LastUsedAt: formatOptionalTime(used), RotationPolicy: showRotation(k.Rotation), TransitionEndsAt: formatOptionalTime(transition),
 		ID: k.ID, Key: k.Hint, Name: k.Name, Type: string(k.Kind), OrganisationID: k.OrganisationID,

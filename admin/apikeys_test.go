@@ -50,7 +50,7 @@ func TestAPIKeysLiveAndDie(t *testing.T) {
 		t.Errorf("%s", list.body)
 	}
 	a.ok("DELETE", "/v1/api-keys/"+id, `{"id":"`+id+`"}`)
-	if out := a.do("GET", "/v1/api-keys/"+id, ""); out.status != 404 || out.get("data.errorCode").Str != "AB08" {
+	if out := a.do("GET", "/v1/api-keys/"+id, ""); out.status != 404 || out.code() != "AB08" {
 		t.Errorf("%d %s", out.status, out.body)
 	}
 	if out := a.as(key, "GET", "/v1/api-keys", ""); out.status != 401 {
@@ -89,7 +89,7 @@ func TestScopesDenyByDefault(t *testing.T) {
 				t.Fatalf("%d %s", out.status, out.body)
 			}
 			code := map[int]string{401: "AB05", 403: "AB03"}[c.status]
-			if c.status != 200 && (out.get("success").Raw != "false" || out.get("data.errorCode").Str != code || out.get("data.message").Str == "") {
+			if c.status != 200 && (out.get("success").Raw != "false" || out.code() != code || out.message() == "") {
 				t.Errorf("%s", out.body)
 			}
 		})

@@ -84,7 +84,7 @@ func TestAuditLogsSayWhoDidWhat(t *testing.T) {
 		"method=PATCH": "method", "page_size=101": "page_size", "start_time=soon": "start_time: expected a time", "response_status_code=7": "response_status_code",
 		"start_time=2026-11-27T12:00:00Z&end_time=2026-11-27T11:00:00Z": "end_time", "user_type=person": "user_type",
 	} {
-		if out := a.do("GET", "/v1/audit-logs?"+filter, ""); out.status != 400 || !strings.Contains(out.get("data.message").Str, message) {
+		if out := a.do("GET", "/v1/audit-logs?"+filter, ""); out.status != 400 || !strings.Contains(out.message(), message) {
 			t.Errorf("%s: %d %s", filter, out.status, out.body)
 		}
 	}

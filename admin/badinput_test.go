@@ -117,7 +117,7 @@ func TestBadBodiesAreRefusedAndChangeNothing(t *testing.T) {
 			case out.status == 200: // it was another good body
 				before = r.digest()
 				return
-			case refused && (out.status != 400 || out.get("data.errorCode").Str != "AB01"), out.get("success").Raw != "false", out.get("data.message").Str == "":
+			case refused && (out.status != 400 || out.code() != "AB01"), out.message() == "":
 				t.Errorf("%s: %.200s: %d %.300s", what, body, out.status, out.body)
 			}
 			if after := r.digest(); after != before && r.name != "POST /v1/logs" { // what was taken is written later
@@ -128,7 +128,7 @@ func TestBadBodiesAreRefusedAndChangeNothing(t *testing.T) {
 		for what, bad := range hostile(r.sent) {
 			send(what, bad, !slices.Contains(takenAnyway[r.name], what))
 		}
-		if out := r.do(r.method, r.target, `[`+strings.Repeat("0,", 1_000_000)+`0]`); out.status != 413 || out.get("data.errorCode").Str != "AB01" || r.digest() != before && r.name != "POST /v1/logs" {
+		if out := r.do(r.method, r.target, `[`+strings.Repeat("0,", 1_000_000)+`0]`); out.status != 413 || out.code() != "AB01" || r.digest() != before && r.name != "POST /v1/logs" {
 			t.Errorf("a million elements: %d %.300s", out.status, out.body)
 		}
 		for _, bad := range replacements(r.sent) {
@@ -158,7 +158,7 @@ func TestUnknownIDsAreNotFoundAndChangeNothing(t *testing.T) {
 				continue // no route has that path, whose own errors have another form
 			}
 			out := r.do(r.method, begin+bad+below+map[bool]string{true: "?" + query}[query != ""], r.sent)
-			if out.status != 404 && out.status != 400 || (out.get("success").Raw != "false" || out.get("data.message").Str == "") && out.get("error").Str == "" || len(out.body) > 4096 {
+			if out.status != 404 && out.status != 400 || out.message() == "" && out.get("error").Str == "" || len(out.body) > 4096 {
 				t.Errorf("%.60s: %d %.300s", bad, out.status, out.body)
 			}
 		}
@@ -180,7 +180,7 @@ func TestPagesBeyondAllBoundsAreAnsweredOrRefused(t *testing.T) {
 		for _, value := range []string{"9223372036854775807", "9223372036854775808", "-1", "-9223372036854775808", "1e9", "1.5", "x", "0x10", "%00", "%ff", "1%20", "101", strings.Repeat("9", 1000)} {
 			for _, query := range []string{"page_size=" + value, "current_page=" + value, "page_size=" + value + "&current_page=" + value, "page_size=100&current_page=" + value} {
 				out := b.do("GET", target+"?"+query, "")
-				if out.status != 200 && (out.status != 400 || out.get("data.errorCode").Str != "AB01") {
+				if out.status != 200 && (out.status != 400 || out.code() != "AB01") {
 					t.Errorf("%s?%s: %d %.300s", target, query, out.status, out.body)
 				}
 				if out.status == 200 && strings.Contains(query, "current_page=9223372036854775807") && (out.get("data.0").Exists() || out.get("records.0").Exists()) {
@@ -218,7 +218,7 @@ func TestWhatIsNoTextIsRecorded(t *testing.T) {
 			t.Errorf("%s %q: recorded is %+v", c.method, c.path, trail[0])
 		}
 	}
-	if out := a.do("GET", "/v1/virtual-keys/%ff", ""); out.status != 400 || !strings.HasPrefix(out.get("data.message").Str, "path: expected UTF-8") {
+	if out := a.do("GET", "/v1/virtual-keys/%ff", ""); out.status != 400 || !strings.HasPrefix(out.message(), "path: expected UTF-8") {
 		t.Errorf("%d %s", out.status, out.body)
 	}
 }

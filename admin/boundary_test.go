@@ -110,6 +110,7 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 		t.Fatal(parked, err)
 	}
 	objects["/v2/batches/{batch_id}"] = mark
+	objects["/v1/organisation/{organisation_id}/resync"] = mark
 	stranger, _ := a.member(mark+"@example.com", "blue", "member")
 	objects["/v1/admin/users/{user_id}"] = stranger
 	invited, _ := a.invite(`{"email":"` + mark + `@example.org","role":"member","workspaces":[{"id":"blue","role":"member"}]}`)

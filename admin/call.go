@@ -108,7 +108,7 @@ func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error
 			Parameters:   slices.Clone(rt.params),
 			Metadata:     map[string]any{ours: true, itemParams: rt.params},
 			Middlewares:  huma.Middlewares{middleware},
-			Responses:    map[string]*huma.Response{"default": a.refusal},
+			Responses:    map[string]*huma.Response{"default": a.refusal[showsFaults(p)]},
 		}
 		maps.Copy(operation.Responses, rt.responses)
 		huma.Register(a.huma, operation, func(ctx context.Context, in *I) (*O, error) {
@@ -120,18 +120,24 @@ func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error
 			case errors.As(err, &bare):
 				return nil, bare
 			case err != nil:
-				return nil, c.refused(err)
+				return nil, c.refused(err).at(p)
 			}
 			return out, nil
 		})
 	}
 }
 
-// errorResponse describes errors, for all operations.
-func errorResponse(document *huma.OpenAPI) *huma.Response {
-	schema := document.Components.Schemas.Schema(reflect.TypeFor[Error](), true, "Error")
-	example := map[string]any{"success": false, "data": map[string]any{"message": "name: expected required property to be present", "errorCode": "AB01"}}
-	return &huma.Response{Description: "Refused", Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: example}}}
+// errorResponses describes errors, for all operations: those that are faults, and the others.
+func errorResponses(document *huma.OpenAPI) map[bool]*huma.Response {
+	refused := func(of reflect.Type, name string, example map[string]any) *huma.Response {
+		schema := document.Components.Schemas.Schema(of, true, name)
+		return &huma.Response{Description: "Refused", Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: example}}}
+	}
+	const message = "name: expected required property to be present"
+	return map[bool]*huma.Response{
+		false: refused(reflect.TypeFor[Error](), "Error", map[string]any{"success": false, "data": map[string]any{"message": message, "errorCode": "AB01"}}),
+		true:  refused(reflect.TypeFor[Fault](), "Fault", map[string]any{"error": map[string]any{"code": "AB01", "message": message, "param": "name", "type": "invalid_request_error"}}),
+	}
 }
 
 // authorise checks that the caller has one of the route's scopes before it reads the
@@ -141,34 +147,34 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(ctx)
 		if len(r.Header["Authorization"]) > 1 {
-			writeError(w, failure(http.StatusBadRequest, "authorization: given twice, expected once"))
+			writeError(w, r, failure(http.StatusBadRequest, "authorization: given twice, expected once"))
 			return
 		}
 		if name := a.Headers.KeyInQuery(r.URL.RawQuery, a.Authenticator); name != "" {
-			writeError(w, failure(http.StatusBadRequest, "%s: a service key in the query, which URLs give away; send it as the header x-gw-api-key, and replace the key", name))
+			writeError(w, r, failure(http.StatusBadRequest, "%s: a service key in the query, which URLs give away; send it as the header x-gw-api-key, and replace the key", name))
 			return
 		}
 		caller, e := a.callerOf(r)
 		if e != nil {
-			writeError(w, e)
+			writeError(w, r, e)
 			return
 		}
 		if a.refusals.spent(caller.WorkspaceID, caller.KeyID) {
 			w.Header().Set("Retry-After", "1")
-			writeError(w, failure(http.StatusTooManyRequests, "Too many refused requests of this API key; wait a moment"))
+			writeError(w, r, failure(http.StatusTooManyRequests, "Too many refused requests of this API key; wait a moment"))
 			return
 		}
 		c := &call{Context: r.Context(), api: a, caller: caller, record: a.newRecord(&rt, caller, r)}
 		if caller.System && !rt.system() {
 			e := forbidden("The data-service token reads %s, and nothing else", strings.Join(systemResources, ", "))
 			c.audit(e.status)
-			writeError(w, e)
+			writeError(w, r, e)
 			return
 		}
 		if !rt.anyone && !c.mayAny(rt.scopes) {
 			e := forbidden("The API key lacks the scope %s", strings.Join(rt.scopes, " or "))
 			c.audit(e.status)
-			writeError(w, e)
+			writeError(w, r, e)
 			return
 		}
 		c.serve(ctx, next)
@@ -183,7 +189,7 @@ func (a *API) admit(rt route) func(huma.Context, func(huma.Context)) {
 		client := clientIP(r)
 		if a.strangers.spent("", client) {
 			w.Header().Set("Retry-After", "1")
-			writeError(w, failure(http.StatusTooManyRequests, "Too many refused requests of this client; wait a moment"))
+			writeError(w, r, failure(http.StatusTooManyRequests, "Too many refused requests of this client; wait a moment"))
 			return
 		}
 		caller := &credentials.Caller{KeyID: rt.path, OrganisationID: a.Directory.Organisation().ID}
@@ -201,12 +207,12 @@ func (c *call) serve(ctx huma.Context, next func(huma.Context)) {
 	if err := c.lease.Grow(bodySize(r)); err != nil {
 		e := c.noMemory(err)
 		c.audit(e.status)
-		writeError(w, e)
+		writeError(w, r, e)
 		return
 	}
 	if e := checkListQuery(ctx.Operation(), r.URL.RawQuery); e != nil {
 		c.audit(e.status)
-		writeError(w, e)
+		writeError(w, r, e)
 		return
 	}
 	inner := huma.WithValue(ctx, callKey{}, c)

@@ -55,6 +55,7 @@ var changeBodies = map[string]string{
 var notStored = map[string]string{
 	"POST /v1/guardrails/{guardrailId}/invoke": "judges a text",
 	"POST /v1/logs": "adds data of callers, which are no part of the audit trail",
+	"POST /v1/organisation/{organisation_id}/resync": "fetches anew what is cached",
 }
 
 // changeWorld makes objects for all routes, and returns where those in paths and bodies are.

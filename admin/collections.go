@@ -69,7 +69,8 @@ type createdCollection struct {
 
 // collectionList holds the query parameters of the list.
 type collectionList struct {
-	WorkspaceFilter
+	WholePages
+	InWorkspace
 	Search string `query:"search" maxLength:"255" doc:"Only collections with this in their name or slug."`
 }
 

@@ -21,7 +21,7 @@ func TestAConfigIsRolledBackToAVersion(t *testing.T) {
 		}
 	}
 	for _, which := range []string{"3", "0", "nope"} {
-		if out := a.do("GET", versions+"/"+which, ""); out.status != 404 || out.get("data.errorCode").Str != "AB08" {
+		if out := a.do("GET", versions+"/"+which, ""); out.status != 404 || out.code() != "AB08" {
 			t.Errorf("%s: %d %s", which, out.status, out.body)
 		}
 	}
@@ -147,7 +147,7 @@ func TestConfigsAreSavedInVersionsWithTheirSecretsMasked(t *testing.T) {
 	}
 	out := a.do("POST", "/v1/configs", `{"name":"n","config":{"retry":{"attempts":9},"nope":1,"strategy":{"mode":"x"},"targets":[]}}`)
 	for _, path := range []string{"retry.attempts", "nope", "strategy.mode"} {
-		if out.status != 400 || !strings.Contains(out.get("data.message").Str, path) {
+		if out.status != 400 || !strings.Contains(out.message(), path) {
 			t.Errorf("%s is missing in %d %s", path, out.status, out.body)
 		}
 	}
@@ -155,7 +155,7 @@ func TestConfigsAreSavedInVersionsWithTheirSecretsMasked(t *testing.T) {
 		t.Errorf("%d %s", out.status, out.body)
 	}
 	key := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["completions.write"],"defaults":{"config_id":"`+slug+`"}}`).get("id").Str
-	if out := a.do("DELETE", "/v1/configs/"+slug, ""); out.status != 409 || out.get("data.errorCode").Str != "AB07" {
+	if out := a.do("DELETE", "/v1/configs/"+slug, ""); out.status != 409 || out.code() != "AB07" {
 		t.Errorf("%d %s", out.status, out.body)
 	}
 	a.ok("DELETE", "/v1/api-keys/"+key, "")

@@ -20,6 +20,16 @@ type sentCredential struct {
 	mappings *[]credentials.SecretMapping // unchanged if it is nil
 }
 
+// maskedKey returns how the key of a credential is shown; nil: none was saved. Earlier releases stored a hint for none, too.
+func (c *call) maskedKey(cred *credentials.Credential) *string {
+	if cred.Hint == credentials.Masked {
+		if key, err := c.api.Keyring.OpenKey(cred); err == nil && key.Empty() {
+			return nil
+		}
+	}
+	return text(cred.Hint)
+}
+
 // checkSecret rejects a credential that cannot be sent in a header.
 func checkSecret(key string) error {
 	if !credentials.Sendable(key) {
@@ -130,7 +140,7 @@ func (c *call) bind(cred *credentials.Credential, stored *credentials.Binding, o
 		settings = old
 	}
 	to := routing.Destination(settings, destination(cred))
-	if key := sent.key; key == nil || *key == "" || *key == cred.Hint { // sending back the masked value changes nothing
+	if key := sent.key; key == nil || *key == "" || *key == cred.Hint || *key == credentials.Masked { // sending back the masked value changes nothing
 		err = stored.Keep("key", to)
 	} else if err = checkSecret(*key); err == nil {
 		secret, err = stored.Take("key", "key", *key, to)

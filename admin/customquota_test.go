@@ -39,7 +39,7 @@ func TestOwnRecordsHaveAQuotaByKey(t *testing.T) {
 			}
 			for _, k := range []string{key, twin} {
 				out := a.as(k, "POST", "/v1/logs", c.body)
-				if wait, err := strconv.Atoi(out.header.Get("Retry-After")); out.status != 429 || out.get("data.errorCode").Str != "AB06" ||
+				if wait, err := strconv.Atoi(out.header.Get("Retry-After")); out.status != 429 || out.code() != "AB06" ||
 					err != nil || wait < 1 || time.Duration(wait)*time.Second > c.period {
 					t.Errorf("%d %s, Retry-After %q", out.status, out.body, out.header.Get("Retry-After"))
 				}

@@ -167,7 +167,7 @@ func (a *API) serveDocument(w http.ResponseWriter, r *http.Request) bool {
 		document.Servers = []*huma.Server{{URL: base, Description: "The site that serves this document"}}
 		var err error
 		if body, err = form.write(&document); err != nil {
-			writeError(w, asError(err))
+			writeError(w, r, asError(err))
 			return true
 		}
 		if len(d.forms) >= maxDocuments {

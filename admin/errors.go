@@ -8,11 +8,13 @@ import (
 	"math"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
@@ -29,13 +31,72 @@ type Error struct {
 	status     int
 	allow      string
 	retryAfter time.Duration
-	cause      error // logged
+	param      string // the field at fault, if there is one
+	asFault    bool   // it is shown as a [Fault]
+	cause      error  // logged
 }
 
 // ErrorData is the content of an [Error].
 type ErrorData struct {
 	Message   string `json:"message" doc:"What is wrong, beginning with the field at fault where there is one."`
 	ErrorCode string `json:"errorCode" enum:"AB01,AB02,AB03,AB04,AB05,AB06,AB07,AB08,AB10"`
+}
+
+// A Fault is an error in the envelope of guardrails, labels and collections.
+type Fault struct {
+	Error FaultData `json:"error"`
+}
+
+// FaultData is the content of a [Fault].
+type FaultData struct {
+	Code    string  `json:"code" doc:"The same as errorCode of other routes."`
+	Message string  `json:"message" doc:"What is wrong, beginning with the field at fault where there is one."`
+	Param   *string `json:"param" doc:"The field at fault."`
+	Type    string  `json:"type" enum:"invalid_request_error,authentication_error,permission_error,not_found_error,conflict_error,rate_limit_error,server_error"`
+}
+
+// faulty are the resources whose errors are faults, by the beginning of their paths.
+var faulty = []string{"guardrails", "labels", "collections"}
+
+// showsFaults reports whether errors of a path, which begins with a version, are faults.
+func showsFaults(path string) bool {
+	parts := strings.SplitN(path, "/", 4)
+	return len(parts) > 2 && slices.Contains(faulty, parts[2])
+}
+
+// at returns the error as requests for a path get it.
+func (e *Error) at(path string) *Error {
+	e.asFault = showsFaults(path)
+	return e
+}
+
+// faultType returns the type of a fault.
+func (e *Error) faultType() string {
+	switch e.status {
+	case http.StatusUnauthorized:
+		return "authentication_error"
+	case http.StatusForbidden:
+		return "permission_error"
+	case http.StatusNotFound:
+		return "not_found_error"
+	case http.StatusConflict:
+		return "conflict_error"
+	case http.StatusTooManyRequests:
+		return "rate_limit_error"
+	}
+	if e.status >= http.StatusInternalServerError {
+		return "server_error"
+	}
+	return "invalid_request_error"
+}
+
+// MarshalJSON encodes the error in the envelope of its path.
+func (e *Error) MarshalJSON() ([]byte, error) {
+	if e.asFault {
+		return json.Marshal(Fault{FaultData{e.Data.ErrorCode, e.Data.Message, text(e.param), e.faultType()}})
+	}
+	type plain Error
+	return json.Marshal((*plain)(e))
 }
 
 func (e *Error) Error() string { return e.Data.Message }
@@ -87,13 +148,15 @@ const maxMessage = 4 << 10
 
 // invalid returns an error for an invalid field: 400 AB01.
 func invalid(field, format string, args ...any) *Error {
-	return failure(http.StatusBadRequest, "%s: %s", field, fmt.Sprintf(format, args...))
+	e := failure(http.StatusBadRequest, "%s: %s", field, fmt.Sprintf(format, args...))
+	e.param = field
+	return e
 }
 
 // unknownReference returns an error for a field that refers to a missing object.
 func unknownReference(field, format string, args ...any) *Error {
 	e := failure(http.StatusNotFound, "%s: %s", field, fmt.Sprintf(format, args...))
-	e.Data.ErrorCode = "AB02"
+	e.Data.ErrorCode, e.param = "AB02", field
 	return e
 }
 
@@ -151,7 +214,7 @@ func init() {
 		if ctx == nil || ctx.Operation() == nil || ctx.Operation().Metadata[ours] == nil {
 			return others(ctx, status, msg, errs...)
 		}
-		return fromHuma(status, msg, errs)
+		return fromHuma(status, msg, errs).at(ctx.Operation().Path)
 	}
 }
 
@@ -186,6 +249,7 @@ func fromHuma(status int, msg string, errs []error) *Error {
 	}
 	msg = cmp.Or(unread[status], msg)
 	var faults []string
+	var first string
 	n := 0
 	for _, err := range errs {
 		var detail *huma.ErrorDetail
@@ -206,7 +270,9 @@ func fromHuma(status int, msg string, errs []error) *Error {
 		if goLayout.MatchString(message) {
 			message = "expected a time such as 2026-01-31T12:00:00Z"
 		}
-		faults = append(faults, audit.Shorten(field, maxField)+": "+audit.Shorten(message, maxField))
+		field = audit.Shorten(field, maxField)
+		first = cmp.Or(first, field)
+		faults = append(faults, field+": "+audit.Shorten(message, maxField))
 	}
 	if n > maxFaults {
 		faults = append(faults, fmt.Sprintf("and %d more", n-maxFaults))
@@ -214,7 +280,9 @@ func fromHuma(status int, msg string, errs []error) *Error {
 	if len(faults) > 0 {
 		msg = strings.Join(faults, "; ")
 	}
-	return failure(status, "%s", msg)
+	e := failure(status, "%s", msg)
+	e.param = first
+	return e
 }
 
 // Interface guards

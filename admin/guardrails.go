@@ -79,7 +79,8 @@ type savedGuardrail struct {
 
 // guardrailList holds the query parameters of the list.
 type guardrailList struct {
-	WorkspaceFilter
+	WholePages
+	InWorkspace
 	OrganisationID string `query:"organisation_id" maxLength:"255" doc:"The caller's, which it is anyway."`
 	IDs            string `query:"ids" maxLength:"65536" doc:"Only those with these ids or slugs, with commas between them."`
 	ID             string `query:"id" maxLength:"255" doc:"Only the one with this id or slug."`

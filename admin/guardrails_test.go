@@ -88,7 +88,7 @@ func TestFaultsOfGuardrailsNameTheField(t *testing.T) {
 		{"PUT", path, `{"version_id":"1","actions":{}}`, 400, "version_id"},
 		{"GET", path + "/versions/9", ``, 404, "9"},
 	} {
-		if out := a.do(c.method, c.path, c.body); out.status != c.status || !strings.Contains(out.get("data.message").Str, c.message) {
+		if out := a.do(c.method, c.path, c.body); out.status != c.status || !strings.Contains(out.message(), c.message) {
 			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, out.status, out.body)
 		}
 	}
@@ -382,7 +382,7 @@ func TestAGuardrailInUseIsNotDeleted(t *testing.T) {
 	a.ok("PUT", "/v1/admin/organisation/defaults", `{"input_guardrails":["`+slug+`"]}`)
 	out := a.do("DELETE", path, "")
 	for _, by := range []string{config + " (targets[0].input_guardrails[0])", explicit, "workspace blue (output_guardrails)", "the organisation (input_guardrails)"} {
-		if out.status != 409 || !strings.Contains(out.get("data.message").Str, by) {
+		if out.status != 409 || !strings.Contains(out.message(), by) {
 			t.Errorf("%d %s lacks %s", out.status, out.body, by)
 		}
 	}
@@ -425,7 +425,7 @@ func TestChecksOfConfigsAreValidated(t *testing.T) {
 		for method, path := range map[string]string{"POST": "/v1/configs", "PUT": "/v1/configs/" + slug} {
 			out := a.do(method, path, `{"name":"c","config":{"provider":"@local",`+hooks+`}}`)
 			for _, message := range want {
-				if out.status != 400 || !strings.Contains(out.get("data.message").Str, message) {
+				if out.status != 400 || !strings.Contains(out.message(), message) {
 					t.Errorf("%s %s: %d %s, want %s", method, hooks, out.status, out.body, message)
 				}
 			}
@@ -455,7 +455,7 @@ func TestTheOrganisationHasGuardrailsOfAllCalls(t *testing.T) {
 		`{"input_guardrails":["` + own + `"]}`: "input_guardrails[0]", // of a workspace
 		`{"output_guardrails":["` + first.get("slug").Str + `","` + first.get("id").Str + `"]}`: "output_guardrails[1]",
 	} {
-		if out := a.do("PUT", defaults, body); out.status < 400 || !strings.Contains(out.get("data.message").Str, at) {
+		if out := a.do("PUT", defaults, body); out.status < 400 || !strings.Contains(out.message(), at) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
 		}
 	}
@@ -543,7 +543,7 @@ func TestAGuardrailIsTried(t *testing.T) {
 		}
 	}
 	for body, field := range map[string]string{`{}`: "text", `{"text":"a","messages":[]}`: "text", `{"messages":[],"phase":"output"}`: "messages", `{"text":"a","phase":"x"}`: "phase"} {
-		if out := a.as(key, "POST", redacts, body); out.status != 400 || !strings.Contains(out.get("data.message").Str, field) {
+		if out := a.as(key, "POST", redacts, body); out.status != 400 || !strings.Contains(out.message(), field) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
 		}
 	}

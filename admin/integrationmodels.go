@@ -116,7 +116,7 @@ func (c *call) updateModels(i *credentials.Integration, in *updateModels) (*empt
 		i.OnlyListed = !bool(*in.AllowAllModels)
 	}
 	var secret credentials.Secret
-	if in.Key != "" && in.Key != i.Hint {
+	if in.Key != "" && in.Key != i.Hint && in.Key != credentials.Masked {
 		if err := checkSecret(in.Key); err != nil {
 			return nil, err
 		}

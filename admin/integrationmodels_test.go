@@ -40,7 +40,7 @@ func TestModelsOfAnIntegrationAreListedAndChanged(t *testing.T) {
 		`{"models":[{"slug":"two","enabled":true,"pricing_config":{"type":"x"}}]}`:                                                     "pricing_config",
 		`{"models":[{"slug":"two","enabled":true,"pricing_config":{"type":"static","pay_as_you_go":{"request_token":{"price":-1}}}}]}`: "pricing_config",
 	} {
-		if out := a.do("PUT", models, body); out.status != 400 || !strings.Contains(out.get("data.message").Str, field) {
+		if out := a.do("PUT", models, body); out.status != 400 || !strings.Contains(out.message(), field) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
 		}
 	}

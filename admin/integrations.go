@@ -36,7 +36,7 @@ type IntegrationRow struct {
 // Integration is a single integration. Its credential is masked.
 type Integration struct {
 	IntegrationRow
-	MaskedKey      string          `json:"masked_key"`
+	MaskedKey      *string         `json:"masked_key" doc:"null: none was saved, or it is in secret_mappings."`
 	Configurations json.RawMessage `json:"configurations" doc:"Credentials among them are masked."`
 	Global         globalAccess    `json:"global_workspace_access_settings"`
 	AllowAllModels bool            `json:"allow_all_models"`
@@ -58,7 +58,7 @@ func showIntegrationRow(_ *call, i *credentials.Integration) IntegrationRow {
 
 func showIntegration(c *call, i *credentials.Integration) Integration {
 	out := Integration{
-		IntegrationRow: showIntegrationRow(c, i), MaskedKey: i.Hint, Configurations: shownConfigurations(&i.Credential),
+		IntegrationRow: showIntegrationRow(c, i), MaskedKey: c.maskedKey(&i.Credential), Configurations: shownConfigurations(&i.Credential),
 		Global: c.globalAccess(i), SecretMappings: showMappings(&i.Credential, "configurations"), AllowAllModels: !i.OnlyListed,
 		Adjustments: i.Adjustments,
 	}

@@ -24,7 +24,7 @@ func TestAnIntegrationSealsItsCredentials(t *testing.T) {
 		for path, want := range map[string]string{
 			"ai_provider_id": "bedrock", "name": "Bedrock", "description": "d", "status": "active", "object": "integration", "tags.team": "red", "workspace_count": "0",
 			"configurations.aws_region": "eu-west-1", "configurations.aws_secret_access_key": "sk*****def", "configurations.custom_headers.X-Team": "sk*****def",
-			"global_workspace_access_settings.enabled": "false", "masked_key": "*****",
+			"global_workspace_access_settings.enabled": "false", "masked_key": "",
 		} {
 			if got := out.get(path).String(); got != want {
 				t.Errorf("%s: %s is %q, want %q: %s", which, path, got, want, out.body)
@@ -79,7 +79,7 @@ func TestAnIntegrationIsBoundToItsHost(t *testing.T) {
 		`{"secret_mappings":[{}]}`:                                                                    "secret_mappings",
 		`{"pricing_adjustments":{"multiplier":1}}`:                                                    "pricing_adjustments",
 	} {
-		if out := a.do("PUT", "/v1/integrations/own", body); out.status != 400 || !strings.Contains(out.get("data.message").Str, field) {
+		if out := a.do("PUT", "/v1/integrations/own", body); out.status != 400 || !strings.Contains(out.message(), field) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
 		}
 	}
@@ -120,7 +120,7 @@ func TestConfigurationsAreThoseOfTheirProvider(t *testing.T) {
 		"no provider":             {"nope", `{}`, "ai_provider_id"},
 	} {
 		out := a.do("POST", "/v1/integrations", `{"name":"n","ai_provider_id":"`+c.provider+`","key":"k","configurations":`+c.configurations+`}`)
-		if c.field == "" && out.status != 200 || c.field != "" && (out.status != 400 || !strings.Contains(out.get("data.message").Str, c.field)) {
+		if c.field == "" && out.status != 200 || c.field != "" && (out.status != 400 || !strings.Contains(out.message(), c.field)) {
 			t.Errorf("%s: %d %s", name, out.status, out.body)
 		}
 	}
@@ -176,7 +176,7 @@ func TestAProviderIsAnIntegrationInAWorkspace(t *testing.T) {
 		t.Errorf("%s", out.body)
 	}
 	for body, field := range map[string]string{`{"key":"sk-2"}`: "key", `{"custom_host":"https://b.example.com"}`: "custom_host", `{"model_config":{}}`: "model_config"} {
-		if out := a.do("PUT", "/v1/virtual-keys/mine", body); out.status != 400 || !strings.Contains(out.get("data.message").Str, field) {
+		if out := a.do("PUT", "/v1/virtual-keys/mine", body); out.status != 400 || !strings.Contains(out.message(), field) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
 		}
 	}

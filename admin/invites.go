@@ -309,6 +309,9 @@ func (c *call) keyOf(u *directory.User, workspace string, keys *directory.Invite
 		if by := settings.Expiry(c.api.Now()); by != nil && (k.ExpiresAt == nil || settings.MaxTTL > 0 && k.ExpiresAt.After(*by)) {
 			k.ExpiresAt = by
 		}
+		if err := addMetadata(k, settings.Metadata, true); err != nil { // what binds the inviter's key counts
+			return nil, err
+		}
 		if err := c.obeyCadence(k, settings.RotationDays, Optional[rotationPolicy]{}); err != nil {
 			return nil, err
 		}

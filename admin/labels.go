@@ -64,7 +64,8 @@ type createdLabel struct {
 
 // labelList holds the query parameters of the list.
 type labelList struct {
-	WorkspaceFilter
+	WholePages
+	InWorkspace
 	OrganisationID string `query:"organisation_id" maxLength:"255" doc:"The caller's, which it is anyway."`
 	Search         string `query:"search" maxLength:"255" doc:"Only labels with this in their name."`
 }

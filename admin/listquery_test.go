@@ -27,7 +27,7 @@ func TestEveryListRefusesFiltersThatItDoesNotHave(t *testing.T) {
 			strings.Repeat("y", 5000) + "=1&" + strings.Repeat("%2C", 10): "yyy",
 		} {
 			got := a.do("GET", at+"?"+query, "")
-			if message := got.get("data.message").Str; got.status != 400 || got.get("data.errorCode").Str != "AB01" || !strings.HasPrefix(message, want) && want != "yyy" || len(message) > 2000 {
+			if message := got.message(); got.status != 400 || got.code() != "AB01" || !strings.HasPrefix(message, want) && want != "yyy" || len(message) > 2000 {
 				t.Errorf("%s?%.40s: %d %s", at, query, got.status, got.body)
 			}
 		}

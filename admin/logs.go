@@ -169,7 +169,8 @@ func (c *call) hasSetting(members, managers string) bool {
 // LogList is a page of the request log, newest first.
 type LogList struct {
 	Object     string       `json:"object" enum:"list"`
-	Total      int          `json:"total" doc:"Records that match, from the cursor on. With filters besides workspace and time, and while has_more is true, at least so many."`
+	Total      int          `json:"total" doc:"Records that match, from the cursor on; of those in the searched part of the log, if total_exact is false."`
+	TotalExact bool         `json:"total_exact" doc:"Whether the log was searched to its end. With filters besides workspace and time, one request searches a bounded part of it."`
 	Data       []LogMetrics `json:"data"`
 	HasMore    bool         `json:"has_more"`
 	NextCursor *string      `json:"next_cursor" doc:"Where the list goes on. One request searches a bounded part of the log: the page may end early."`
@@ -203,7 +204,7 @@ func (a *API) logs() {
 		if list.Short {
 			return nil, invalid("current_page", "it is too far to be reached with these filters; go on by next_cursor of a page before")
 		}
-		out := LogList{Object: "list", Total: list.Total, Data: []LogMetrics{}, HasMore: list.More, NextCursor: text(list.Next)}
+		out := LogList{Object: "list", Total: list.Total, TotalExact: list.Exact, Data: []LogMetrics{}, HasMore: list.More, NextCursor: text(list.Next)}
 		for _, r := range list.Records {
 			out.Data = append(out.Data, c.showMetrics(r, in.url))
 		}

@@ -22,7 +22,8 @@ type WorkspaceMember struct {
 	Status        string   `json:"status" enum:"active"`
 	WorkspaceID   string   `json:"workspace_id" format:"uuid"`
 	Email         string   `json:"email" format:"email"`
-	Scopes        []string `json:"scopes"`
+	Scopes        []string `json:"scopes" doc:"Always empty: what a member may do follows from the role."`
+	Settings      any      `json:"settings" doc:"Always null: members have no settings of their own; those of their role are in security_settings of the workspace."`
 	Object        string   `json:"object" enum:"workspace-user"`
 }
 
@@ -46,9 +47,10 @@ func (c *call) membersOf(w *directory.Workspace) (all []WorkspaceMember) {
 
 type memberList struct {
 	item
-	Paging
-	Role  string `query:"role" enum:"admin,manager,member"`
-	Email string `query:"email" maxLength:"320" doc:"Whatever its case."`
+	PageSize    int    `query:"page_size" minimum:"0" maximum:"1000" default:"50" doc:"Items a page."`
+	CurrentPage int    `query:"current_page" minimum:"0" doc:"The page, counted from 0."`
+	Role        string `query:"role" enum:"admin,manager,member"`
+	Email       string `query:"email" maxLength:"320" doc:"Whatever its case."`
 }
 
 // chooseMembers implements the filters of the list of members.
@@ -125,7 +127,7 @@ func (a *API) members(workspaces *resource[directory.Workspace]) {
 		if err != nil {
 			return nil, err
 		}
-		return pageOf(c.chooseMembers(w, in), in.Paging, func(m *directory.Member) WorkspaceMember {
+		return pageOf(c.chooseMembers(w, in), Paging{in.PageSize, in.CurrentPage}, func(m *directory.Member) WorkspaceMember {
 			u, ok := c.api.Directory.User(m.UserID)
 			if !ok { // was just removed
 				u = &directory.User{ID: m.UserID}

@@ -65,9 +65,10 @@ func operationWorld(a *api) map[string]string {
 		a.t.Fatal(parked, err)
 	}
 	return map[string]string{
-		"/v2/batches/{batch_id}":  batch.ID,
-		"$workspace":              workspace,
-		"/v1/virtual-keys/{slug}": made("/v1/virtual-keys", "data.slug"), "/v1/providers/{slug}": made("/v1/providers", "slug"), "/v1/integrations/{slug}": "free",
+		"/v2/batches/{batch_id}":             batch.ID,
+		"$workspace":                         workspace,
+		"/v1/organisation/{organisation_id}": a.s.Directory.Organisation().ID,
+		"/v1/virtual-keys/{slug}":            made("/v1/virtual-keys", "data.slug"), "/v1/providers/{slug}": made("/v1/providers", "slug"), "/v1/integrations/{slug}": "free",
 		"/v1/secret-references/{secretReferenceId}": made("/v1/secret-references", "slug"), "/v1/configs/{slug}": made("/v1/configs", "slug"),
 		"/v1/plugins/{plugin_id}": a.ok("POST", "/v1/plugins", `{"plugin_id":"test","credentials":{"key":"`+operationSecret+`"}}`).get("id").Str,
 		"/v1/model-aliases/{id}":  made("/v1/model-aliases", "id"), "/v1/prompts/{prompt_id}": made("/v1/prompts", "slug"),
@@ -129,12 +130,12 @@ func TestEveryOperationIsAllowedRefusedAndRecorded(t *testing.T) {
 		sent, _ = url.PathUnescape(sent)
 
 		lacking := r.as(with("mcp.invoke"), r.method, r.target, r.sent)
-		if action, at, status := last(); lacking.status != 403 || lacking.get("data.errorCode").Str != "AB03" || at != sent || status != 403 || !slices.Contains(scopes, action) {
+		if action, at, status := last(); lacking.status != 403 || lacking.code() != "AB03" || at != sent || status != 403 || !slices.Contains(scopes, action) {
 			t.Errorf("without its scope: %d %s; recorded is %s %s %d", lacking.status, lacking.body, action, at, status)
 		}
 		if r.operation.Get("requestBody").Exists() {
 			for _, bad := range []string{`{"nope":1}`, `7`, `{"name":`, `{"name":"a","name":"b"}`, strings.Repeat(`{"name":`, 10_000)} {
-				if out := r.do(r.method, r.target, bad); out.status != 400 || out.get("success").Raw != "false" || out.get("data.errorCode").Str != "AB01" {
+				if out := r.do(r.method, r.target, bad); out.status != 400 || out.message() == "" || out.code() != "AB01" {
 					t.Errorf("%.40s: %d %s", bad, out.status, out.body)
 				}
 			}

@@ -2,7 +2,9 @@ package admin
 
 import (
 	"maps"
+	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -99,6 +101,25 @@ func (a *API) organisation() {
 			return err
 		}
 		return c.api.Directory.ReplaceOrganisation(c.tx, o)
+	})
+}
+
+// resync adds the route that tells the gateway that what it caches may be old. What it has of its own store never is:
+// that follows each change.
+func (a *API) resync() {
+	all := &resource[directory.Organisation]{
+		path: "/organisation", shownAs: "/admin/organisation", param: "organisation_id", noun: "organisation", scope: "organisation_settings",
+		find: func(c *call, id string) (*directory.Organisation, error) {
+			o := c.api.Directory.Organisation()
+			return found(o, strings.EqualFold(o.ID, id))
+		},
+		name: func(o *directory.Organisation) string { return o.ID },
+	}
+	actBare(a, all, http.MethodPost, "/resync", "update", "Have this process fetch anew what it caches of other systems: the values of secret references", func(c *call, _ *directory.Organisation) error {
+		if c.api.Resync != nil {
+			c.committed(c.api.Resync)
+		}
+		return nil
 	})
 }
 

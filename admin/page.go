@@ -19,6 +19,14 @@ type Paging struct {
 
 func (p Paging) page() Paging { return p }
 
+// WholePages is Paging for lists whose pages are never empty: the total alone is not asked for.
+type WholePages struct {
+	PageSize    int `query:"page_size" minimum:"1" maximum:"1000" default:"100" doc:"Items a page."`
+	CurrentPage int `query:"current_page" minimum:"0" doc:"The page, counted from 0."`
+}
+
+func (p WholePages) page() Paging { return Paging(p) }
+
 // A List is the envelope of every list.
 type List[T any] struct {
 	Object string `json:"object" enum:"list"`

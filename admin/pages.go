@@ -53,7 +53,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		e := failure(http.StatusMethodNotAllowed, "Method not allowed: expected GET")
 		e.allow = "GET, HEAD"
-		writeError(w, e)
+		writeError(w, r, e)
 		return
 	}
 	h := w.Header()

@@ -102,7 +102,7 @@ func TestPricingAdjustmentsAreKept(t *testing.T) {
 		t.Errorf("%s", out.body)
 	}
 	for path, body := range map[string]string{one: `{"pricing_adjustments":{"multiplier":{"nope":1}}}`, models: `{"models":[{"slug":"m","enabled":true,"pricing_adjustments":{"multiplier":{"default":-1}}}]}`} {
-		if out := a.do("PUT", path, body); out.status != 400 || !strings.Contains(out.get("data.message").Str, "pricing_adjustments: multiplier.") {
+		if out := a.do("PUT", path, body); out.status != 400 || !strings.Contains(out.message(), "pricing_adjustments: multiplier.") {
 			t.Errorf("%s: %d %s", path, out.status, out.body)
 		}
 	}

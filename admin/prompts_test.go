@@ -171,7 +171,7 @@ func TestBadPromptsAreRefused(t *testing.T) {
 		{"POST", "/v1/collections", `{"name":"n","parent_collection_id":"nope"}`, 404, "parent_collection_id: "},
 		{"POST", "/v1/prompts/partials", `{"name":"n"}`, 400, "string"},
 	} {
-		if out := a.do(c.method, c.path, c.body); out.status != c.status || !strings.Contains(out.get("data.message").Str, c.message) {
+		if out := a.do(c.method, c.path, c.body); out.status != c.status || !strings.Contains(out.message(), c.message) {
 			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, out.status, out.body)
 		}
 	}

@@ -37,7 +37,7 @@ func TestAConfigIsCheckedAgainstWhatExists(t *testing.T) {
 			}
 			continue
 		}
-		message := out.get("data.message").Str
+		message := out.message()
 		if out.status != 400 || strings.Count(message, "; ") != len(c.paths)-1 || strings.Contains(message, "nope") {
 			t.Errorf("%s: %d %s", name, out.status, out.body)
 		}

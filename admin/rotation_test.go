@@ -22,7 +22,7 @@ func TestAKeyIsRotated(t *testing.T) {
 		{`{"key_transition_period_ms":31536000001}`, "key_transition_period_ms: expected at most"},
 		{`{"transition":1}`, "transition"},
 	} {
-		if out := a.do("POST", "/v1/api-keys/"+id+"/rotate", c.body); out.status != 400 || !strings.Contains(out.get("data.message").Str, c.message) {
+		if out := a.do("POST", "/v1/api-keys/"+id+"/rotate", c.body); out.status != 400 || !strings.Contains(out.message(), c.message) {
 			t.Errorf("%s: %d %s", c.body, out.status, out.body)
 		}
 	}
@@ -42,7 +42,7 @@ func TestAKeyIsRotated(t *testing.T) {
 	if shown := a.ok("GET", "/v1/api-keys/"+id, ""); shown.get("key_transition_expires_at").Str != "2026-11-27T13:00:00.000Z" || shown.get("last_used_at").Str != iso || strings.Contains(shown.body, next) {
 		t.Errorf("%s", shown.body)
 	}
-	if out := a.do("POST", "/v1/api-keys/"+id+"/rotate", ""); out.status != 409 || !strings.Contains(out.get("data.message").Str, "2026-11-27T13:00:00.000Z") {
+	if out := a.do("POST", "/v1/api-keys/"+id+"/rotate", ""); out.status != 409 || !strings.Contains(out.message(), "2026-11-27T13:00:00.000Z") {
 		t.Errorf("in the transition: %d %s", out.status, out.body)
 	}
 	a.now.Add(int64(time.Hour) - 1)
@@ -50,7 +50,7 @@ func TestAKeyIsRotated(t *testing.T) {
 	a.now.Add(1)
 	works(old, 401)
 	works(next, 200)
-	if out := a.as(old, "GET", "/v1/api-keys/"+id, ""); !strings.Contains(out.get("data.message").Str, "rotated") {
+	if out := a.as(old, "GET", "/v1/api-keys/"+id, ""); !strings.Contains(out.message(), "rotated") {
 		t.Errorf("%s", out.body)
 	}
 	if shown := a.ok("GET", "/v1/api-keys/"+id, ""); shown.get("key_transition_expires_at").Type.String() != "Null" {
@@ -99,7 +99,7 @@ func TestRotationPolicies(t *testing.T) {
 		{`{"next_rotation_at":"2026-11-27T23:00:00Z"}`, "rotation_policy.next_rotation_at"},
 		{`{"rotation_period":"weekly","nope":1}`, "nope"},
 	} {
-		if out := a.do("POST", workspaceKeys, `{"name":"k","scopes":["logs.view"],"rotation_policy":`+c.policy+`}`); out.status != 400 || out.get("data.errorCode").Str != "AB01" || !strings.Contains(out.get("data.message").Str, c.message) {
+		if out := a.do("POST", workspaceKeys, `{"name":"k","scopes":["logs.view"],"rotation_policy":`+c.policy+`}`); out.status != 400 || out.code() != "AB01" || !strings.Contains(out.message(), c.message) {
 			t.Errorf("%s: %d %s", c.policy, out.status, out.body)
 		}
 	}

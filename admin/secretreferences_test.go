@@ -83,7 +83,7 @@ func TestTheLoginOfASecretReferenceIsBoundToItsManager(t *testing.T) {
 		`{"tags":{"":"x"}}`:                                                                               "tags",
 		`{"auth_config":{"vault_addr":"https://vault.example.com","vault_addr":"https://x.example.com"}}`: "vault_addr",
 	} {
-		if out := a.do("PUT", references+"/s", body); out.status != 400 || !strings.Contains(out.get("data.message").Str, field) {
+		if out := a.do("PUT", references+"/s", body); out.status != 400 || !strings.Contains(out.message(), field) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
 		}
 	}
@@ -101,7 +101,7 @@ func TestTheLoginOfASecretReferenceIsBoundToItsManager(t *testing.T) {
 		`{"name":"n","slug":"01890a5d-ac96-774b-bcce-b302099a8057","manager_type":"environment","secret_path":"TEAM_KEY"}`:           "slug: expected a name that is not a UUID",
 		`{"name":"n","manager_type":"environment","secret_path":"TEAM_KEY","allow_all_workspaces":true,"allowed_workspaces":["ws"]}`: "allow",
 	} {
-		if out := a.do("POST", references, body); out.status < 400 || out.status > 409 || !strings.Contains(out.get("data.message").Str, want) {
+		if out := a.do("POST", references, body); out.status < 400 || out.status > 409 || !strings.Contains(out.message(), want) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
 		}
 	}
@@ -133,7 +133,7 @@ func TestMappingsOfSecrets(t *testing.T) {
 			`{"secret_mappings":[{"target_field":"key","secret_reference_id":"all","secret_key":"` + strings.Repeat("k", 256) + `"}]}`:                                  "secret_key",
 			`{"secret_mappings":[` + strings.Repeat(`{"target_field":"key","secret_reference_id":"all"},`, 64) + `{"target_field":"key","secret_reference_id":"all"}]}`: "at most 64",
 		} {
-			if out := a.do("PUT", path, body); out.status != 400 && out.status != 404 || !strings.Contains(out.get("data.message").Str, want) {
+			if out := a.do("PUT", path, body); out.status != 400 && out.status != 404 || !strings.Contains(out.message(), want) {
 				t.Errorf("%s %s: %d %s", path, body, out.status, out.body)
 			}
 		}
@@ -189,7 +189,7 @@ func TestMappingsStandForRequiredSettings(t *testing.T) {
 		`{"configurations":{"aws_auth_type":"accessKey","aws_region":"eu-west-1","aws_access_key_id":"AKIA","aws_secret_access_key":"x"}}`: "secret_mappings has it",
 		`{"configurations":{"aws_auth_type":"accessKey","aws_region":"us-east-1"}}`:                                                        "aws_region: send secret_mappings.",
 	} {
-		if out := a.do("PUT", "/v1/integrations/b", body); out.status != 400 || !strings.Contains(out.get("data.message").Str, want) {
+		if out := a.do("PUT", "/v1/integrations/b", body); out.status != 400 || !strings.Contains(out.message(), want) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
 		}
 	}

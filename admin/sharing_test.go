@@ -39,7 +39,7 @@ func (s *sharing) must(key, method, path, body string) answer {
 
 func (s *sharing) refused(status int, message, key, method, path, body string) {
 	s.t.Helper()
-	if out := s.as(key, method, path, body); out.status != status || !strings.Contains(out.get("data.message").Str, message) {
+	if out := s.as(key, method, path, body); out.status != status || !strings.Contains(out.message(), message) {
 		s.t.Errorf("%s %s %s: %d %s, want %d %s", method, path, body, out.status, out.body, status, message)
 	}
 }

@@ -79,7 +79,7 @@ type LogMetrics struct {
 	CacheWriteTokens int64    `json:"cache_write_units"`
 	ReasoningTokens  int64    `json:"reasoning_units"`
 	Cost             *float64 `json:"cost" doc:"In cents, at list prices; 0 of an answer from the cache. null: not known."`
-	Currency         string   `json:"cost_currency"`
+	Currency         string   `json:"cost_currency" enum:"USD" doc:"The currency whose hundredths cost is in."`
 	PriceVersion     string   `json:"price_version,omitempty" doc:"Identifies the prices that cost was computed with: the list and those of the Caddyfile, and behind a + those of the integration. Left out where no prices were needed."`
 	CacheStatus      *string  `json:"cache_status"`
 	StreamMode       int      `json:"stream_mode" enum:"0,1"`

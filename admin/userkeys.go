@@ -2,6 +2,8 @@ package admin
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -18,10 +20,13 @@ type UserKeySettings struct {
 	TTL          int64 `json:"user_api_key_ttl" doc:"Seconds until a user key expires that is made without expires_at; 0: never."`
 	MaxTTL       int64 `json:"user_api_key_max_ttl" doc:"Seconds until a user key expires at the latest; 0: never."`
 	Count        int   `json:"user_api_key_count" doc:"User keys that a user has at most in a workspace; -1: any number."`
+
+	Metadata         map[string]string `json:"user_key_metadata" doc:"What user keys have in the metadata of their defaults, from when they are made or their defaults are changed."`
+	MetadataOverride bool              `json:"user_key_metadata_override" doc:"Whether user keys may have other values of it."`
 }
 
 func showUserKeys(u directory.UserKeys) UserKeySettings {
-	out := UserKeySettings{AutoCreate: u.AutoCreate, TTL: u.TTL, MaxTTL: u.MaxTTL, Count: -1}
+	out := UserKeySettings{AutoCreate: u.AutoCreate, TTL: u.TTL, MaxTTL: u.MaxTTL, Count: -1, Metadata: u.Metadata, MetadataOverride: u.MetadataOverride}
 	if u.RotationDays != 0 {
 		out.RotationDays = &u.RotationDays
 	}
@@ -41,10 +46,13 @@ type UpdateUserKeys struct {
 	TTL          Optional[int64]          `json:"user_api_key_ttl,omitempty" doc:"Seconds until a user key expires that is made without expires_at; null or 0: never."`
 	MaxTTL       Optional[int64]          `json:"user_api_key_max_ttl,omitempty" doc:"Seconds until a user key expires at the latest; null or 0: never."`
 	Count        Optional[int]            `json:"user_api_key_count,omitempty" doc:"User keys that a user has at most in a workspace; null or -1: any number."`
+
+	Metadata         Optional[map[string]string] `json:"user_key_metadata,omitempty" doc:"What user keys have in the metadata of their defaults, from when they are made or their defaults are changed; replaced as a whole. null: nothing."`
+	MetadataOverride *flag                       `json:"user_key_metadata_override,omitempty" doc:"Whether user keys may have other values of it."`
 }
 
 func (in *UpdateUserKeys) given() bool {
-	return in.AutoCreate != nil || in.RotationDays.Set || in.TTL.Set || in.MaxTTL.Set || in.Count.Set
+	return in.AutoCreate != nil || in.RotationDays.Set || in.TTL.Set || in.MaxTTL.Set || in.Count.Set || in.Metadata.Set || in.MetadataOverride != nil
 }
 
 // rotationPeriod is a number of days, or a word for one.
@@ -110,6 +118,15 @@ func (in *UpdateUserKeys) apply(at string, u directory.UserKeys) (directory.User
 			u.Count = &n
 		}
 	}
+	if in.Metadata.Set {
+		if err := checkTexts(at+"user_key_metadata", in.Metadata.Value); err != nil {
+			return u, err
+		}
+		u.Metadata = in.Metadata.Value
+	}
+	if in.MetadataOverride != nil {
+		u.MetadataOverride = bool(*in.MetadataOverride)
+	}
 	if u.MaxTTL > 0 && u.TTL > u.MaxTTL {
 		return u, invalid(at+"user_api_key_ttl", "expected at most user_api_key_max_ttl, %d", u.MaxTTL)
 	}
@@ -149,7 +166,38 @@ func (c *call) applyUserKeySettings(k *credentials.APIKey, in *APIKeyFields) err
 			return invalid("expires_at", "expected a time within user_api_key_max_ttl, %s at the latest", formatTime(latest))
 		}
 	}
+	if created || in.Defaults.Set {
+		if err := addMetadata(k, settings.Metadata, settings.MetadataOverride); err != nil {
+			return err
+		}
+	}
 	return c.obeyCadence(k, settings.RotationDays, in.RotationPolicy)
+}
+
+// addMetadata adds what the user keys of a workspace have to the metadata of one, which may have other
+// values or not.
+func addMetadata(k *credentials.APIKey, metadata map[string]string, other bool) error {
+	if len(metadata) == 0 {
+		return nil
+	}
+	all := make(map[string]any, len(metadata))
+	if k.Metadata != nil {
+		if err := json.Unmarshal(k.Metadata, &all); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(metadata)) {
+		has, ok := all[name]
+		switch {
+		case !ok:
+			all[name] = metadata[name]
+		case has != metadata[name] && !other:
+			return invalid("defaults.metadata", "expected %s to be %q, as user_key_metadata of the workspace says; leave it out", name, metadata[name])
+		}
+	}
+	var err error
+	k.Metadata, err = encodeMetadata(all)
+	return err
 }
 
 // obeyCadence makes a key be rotated as often as its workspace says; 0: as its own policy says.
@@ -185,6 +233,9 @@ func (c *call) joined(w *directory.Workspace, u *directory.User) error {
 	k := &credentials.APIKey{
 		Name: u.Email, Kind: credentials.WorkspaceUser, OrganisationID: c.api.Directory.Organisation().ID, WorkspaceID: w.ID, UserID: u.ID,
 		Scopes: memberScopes, ConfigID: w.UserKeyConfig, CreationMode: "auto", ExpiresAt: settings.Expiry(c.api.Now()),
+	}
+	if err := addMetadata(k, settings.Metadata, false); err != nil {
+		return err
 	}
 	if err := c.obeyCadence(k, settings.RotationDays, Optional[rotationPolicy]{}); err != nil {
 		return err

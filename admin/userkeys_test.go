@@ -32,7 +32,7 @@ func TestAUserKeyIsOfAMember(t *testing.T) {
 		answers := make(map[string]bool)
 		for _, user := range []string{eve, "0191e7a3-0000-7000-8000-000000000000"} {
 			out := a.as(who, "POST", userKeys, body(user))
-			if out.status != 404 || out.get("data.errorCode").Str != "AB02" {
+			if out.status != 404 || out.code() != "AB02" {
 				t.Errorf("%d %s", out.status, out.body)
 			}
 			answers[strings.ReplaceAll(out.body, user, "")] = true
@@ -70,7 +70,7 @@ func TestUserKeysObeyTheSettings(t *testing.T) {
 	settings := func(s string) { t.Helper(); a.ok("PUT", "/v1/admin/organisation", `{"settings":{`+s+`}}`) }
 	refused := func(out answer, field string) {
 		t.Helper()
-		if out.status != 400 || !strings.HasPrefix(out.get("data.message").Str, field+": ") {
+		if out.status != 400 || !strings.HasPrefix(out.message(), field+": ") {
 			t.Errorf("%d %s, want %s", out.status, out.body, field)
 		}
 	}
@@ -398,5 +398,69 @@ func TestSettingsOfTheSpecificationAreThere(t *testing.T) {
 		if !found {
 			t.Errorf("%s is in no request and no answer", name)
 		}
+	}
+}
+
+// What the settings of a workspace say of the metadata of user keys, each has that is made, or whose defaults are
+// changed; another value is refused unless the settings let keys have one.
+func TestUserKeysHaveTheMetadataOfTheirWorkspace(t *testing.T) {
+	a := newAPI(t)
+	const organisation, keys = "/v1/admin/organisation", "/v1/api-keys/workspace/user"
+	for _, body := range []string{`{"settings":{"user_key_metadata":{"a":7}}}`, `{"settings":{"user_key_metadata":{"a":"` + strings.Repeat("x", 129) + `"}}}`, `{"settings":{"user_key_metadata_override":"maybe"}}`} {
+		if out := a.do("PUT", organisation, body); out.status != 400 || !strings.Contains(out.message(), "user_key_metadata") {
+			t.Errorf("%s: %d %s", body, out.status, out.body)
+		}
+	}
+	a.ok("PUT", organisation, `{"settings":{"user_key_metadata":{"team":"red","tier":"1"},"user_api_key_auto_create":true}}`)
+	if out := a.ok("GET", organisation, ""); out.get("settings.user_key_metadata.team").Str != "red" || out.get("settings.user_key_metadata_override").Raw != "false" {
+		t.Errorf("%s", out.body)
+	}
+	metadataOf := func(id string) string { return a.ok("GET", "/v1/api-keys/"+id, "").get("defaults.metadata").Raw }
+	made := func(defaults string) string {
+		return a.ok("POST", keys, `{"name":"k","scopes":["completions.write"]`+defaults+`}`).get("id").Str
+	}
+	id := made("")
+	for name, c := range map[string]struct{ id, want string }{
+		"without defaults": {id, `{"team":"red","tier":"1"}`},
+		"with others":      {made(`,"defaults":{"metadata":{"app":"x","tier":"1"}}`), `{"app":"x","team":"red","tier":"1"}`},
+	} {
+		if got := metadataOf(c.id); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", keys, `{"name":"k","scopes":["completions.write"],"defaults":{"metadata":{"team":"blue"}}}`},
+		{"PUT", "/v1/api-keys/" + id, `{"defaults":{"metadata":{"team":"blue"}}}`},
+	} {
+		if out := a.do(c.method, c.path, c.body); out.status != 400 || !strings.Contains(out.message(), `defaults.metadata: expected team to be "red"`) {
+			t.Errorf("%s: %d %s", c.method, out.status, out.body)
+		}
+	}
+	a.ok("PUT", "/v1/api-keys/"+id, `{"defaults":{}}`) // they cannot be taken away
+	if got := metadataOf(id); got != `{"team":"red","tier":"1"}` {
+		t.Errorf("%s", got)
+	}
+	service := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["completions.write"]}`).get("id").Str
+	if got := metadataOf(service); got != "" {
+		t.Errorf("a service key has %s", got)
+	}
+	red := a.workspace("red")
+	user, _ := a.member("m@example.com", "red", "member")
+	joined := ""
+	for _, k := range a.s.Keyring.APIKeysIn(red) {
+		if k.UserID == user {
+			joined = string(k.Metadata)
+		}
+	}
+	if joined != `{"team":"red","tier":"1"}` {
+		t.Errorf("the key of who joined has %s", joined)
+	}
+	a.ok("PUT", organisation, `{"settings":{"user_key_metadata_override":true}}`)
+	if got := metadataOf(made(`,"defaults":{"metadata":{"team":"blue"}}`)); got != `{"team":"blue","tier":"1"}` {
+		t.Errorf("%s", got)
+	}
+	a.ok("PUT", organisation, `{"settings":{"user_key_metadata":null}}`)
+	if got := metadataOf(made("")); got != "" {
+		t.Errorf("%s", got)
 	}
 }

@@ -101,7 +101,7 @@ func (a *api) member(email, workspace string, role roles.Workspace) (id, token s
 
 func (a *api) refuses(key, method, path, body string, status int, why string) {
 	a.t.Helper()
-	if out := a.as(key, method, path, body); out.status != status || !strings.Contains(out.get("data.message").Str, why) {
+	if out := a.as(key, method, path, body); out.status != status || !strings.Contains(out.message(), why) {
 		a.t.Errorf("%s %s %s: %d %s, want %d %q", method, path, body, out.status, out.body, status, why)
 	}
 }

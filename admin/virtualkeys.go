@@ -24,7 +24,7 @@ type VirtualKey struct {
 	AIProviderName string          `json:"ai_provider_name"`
 	Provider       string          `json:"provider"`
 	Key            string          `json:"key" doc:"Always empty; see masked_api_key."`
-	MaskedAPIKey   string          `json:"masked_api_key"`
+	MaskedAPIKey   *string         `json:"masked_api_key" doc:"null: none was saved, or it is in secret_mappings or the integration."`
 	ModelConfig    json.RawMessage `json:"model_config"`
 	CustomHost     *string         `json:"custom_host"`
 	IntegrationID  *string         `json:"integration_id" doc:"Of a provider: the integration that its credential is from."`
@@ -47,7 +47,7 @@ type VirtualKey struct {
 func showVirtualKey(c *call, v *credentials.VirtualKey) VirtualKey {
 	limits := c.limitsOf(v.ID)
 	out := VirtualKey{
-		ID: v.ID, Slug: v.Slug, Name: v.Name, AIProviderName: v.Provider, Provider: v.Provider, MaskedAPIKey: v.Hint,
+		ID: v.ID, Slug: v.Slug, Name: v.Name, AIProviderName: v.Provider, Provider: v.Provider, MaskedAPIKey: c.maskedKey(&v.Credential),
 		ModelConfig: v.ModelConfig, CustomHost: text(v.CustomHost), IntegrationID: text(v.IntegrationID), Note: text(v.Note), Status: limits.statusOr(v.Status(c.api.Now())),
 		WorkspaceID: v.WorkspaceID, RateLimits: limits.rates, UsageLimits: limits.budget, LastResetAt: limits.lastResetAt, SecretMappings: showMappings(&v.Credential, "model_config"), CreatedAt: formatTime(v.CreatedAt),
 		LastUpdatedAt: formatTime(v.UpdatedAt), ExpiresAt: formatOptionalTime(v.ExpiresAt), Object: "virtual-key",

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/storage"
 )
 
 func TestVirtualKeysShowTheirSecretMasked(t *testing.T) {
@@ -109,5 +110,39 @@ func TestVirtualKeysKeepTheSettingsOfTheirProvider(t *testing.T) {
 	a.ok("POST", "/v1/virtual-keys", `{"name":"n","slug":"foundry","provider":"azure-ai","key":"k","model_config":{"azure_foundry_url":"https://p.services.ai.azure.com/models"}}`)
 	if got := a.ok("GET", "/v1/virtual-keys/foundry", "").get("custom_host").Str; got != "https://p.services.ai.azure.com/models" {
 		t.Errorf("custom host %q", got)
+	}
+}
+
+// Where no key was saved, none is shown, and the text that stands for one is not taken for one.
+func TestNoKeyIsShownWhereNoneWasSaved(t *testing.T) {
+	a := newAPI(t)
+	for _, c := range []struct{ path, body, shown string }{
+		{"/v1/virtual-keys", `{"name":"k","slug":"k","provider":"openai"}`, "masked_api_key"},
+		{"/v1/integrations", `{"name":"k","slug":"k","ai_provider_id":"openai"}`, "masked_key"},
+	} {
+		a.ok("POST", c.path, c.body)
+		of := func() string { return a.ok("GET", c.path+"/k", "").get(c.shown).Raw }
+		for _, body := range []string{`{"name":"l"}`, `{"key":"*****"}`, `{"key":""}`} {
+			if a.ok("PUT", c.path+"/k", body); of() != "null" {
+				t.Errorf("%s %s: %s", c.path, body, of())
+			}
+		}
+		if a.ok("PUT", c.path+"/k", `{"key":"short"}`); of() != `"*****"` {
+			t.Errorf("%s: a short key is shown as %s", c.path, of())
+		}
+		if a.ok("PUT", c.path+"/k", `{"key":"sk-123456789"}`); of() != `"sk*****789"` {
+			t.Errorf("%s: %s", c.path, of())
+		}
+	}
+	// Earlier releases stored a hint without a key.
+	a.ok("POST", "/v1/virtual-keys", `{"name":"old","slug":"old","provider":"openai"}`)
+	err := a.s.DB.Update(t.Context(), func(tx *storage.Txn) error {
+		v, _ := a.s.Keyring.VirtualKey(a.s.Directory.DefaultWorkspace().ID, "old")
+		old := *v
+		old.Hint = credentials.Masked
+		return a.s.Keyring.ReplaceVirtualKey(tx, &old, credentials.Secret{})
+	})
+	if got := a.ok("GET", "/v1/virtual-keys/old", "").get("masked_api_key").Raw; err != nil || got != "null" {
+		t.Errorf("%s, %v", got, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // What each resource's routes need, by the beginning of their paths below /v1: the longest one
 // counts. Of several resources, one is enough.
 var resourceOfPath = map[string][]string{
-	"/admin/organisation": {"organisation_settings"}, "/gateway/health": {"organisation_settings"}, "/admin/users": {"organisation_users"},
+	"/admin/organisation": {"organisation_settings"}, "/organisation": {"organisation_settings"}, "/gateway/health": {"organisation_settings"}, "/admin/users": {"organisation_users"},
 	"/admin/workspaces": {"workspaces"}, "/admin/workspaces/{workspace_id}/users": {"workspace_users"}, "/workspace-exclusions": {"organisation_exclusions"},
 	"/api-keys":                      {"organisation_service_api_keys", "workspace_service_api_keys", "workspace_user_api_keys"},
 	"/api-keys/organisation/service": {"organisation_service_api_keys"}, "/api-keys/workspace/service": {"workspace_service_api_keys"}, "/api-keys/workspace/user": {"workspace_user_api_keys"},
@@ -27,7 +27,7 @@ var actionOf = map[string]string{
 	"GET /admin/organisation": "read", "GET /admin/organisation/defaults": "read", "GET /gateway/health": "read", "GET /admin/workspaces/{workspace_id}/users": "list",
 	"POST /admin/users/invites/{invite_id}/resend": "create", "POST /api-keys/{id}/rotate": "rotate", "POST /guardrails/{guardrailId}/invoke": "invoke",
 	"GET /logs/{log_id}": "view", "GET /logs/exports/field-restrictions": "export", "POST /logs": "write", "DELETE /integrations/{slug}/models": "update",
-	"PUT /v2/batches/{batch_id}":           "write",
+	"PUT /v2/batches/{batch_id}": "write", "POST /organisation/{organisation_id}/resync": "update",
 	"PUT /prompts/{prompt_id}/makeDefault": "publish", "PUT /prompts/{prompt_id}/versions/{version_id}": "publish", "PUT /prompts/partials/{prompt_partial_id}/makeDefault": "publish",
 }
 
@@ -149,7 +149,7 @@ func TestEveryRouteIsForWhoItIsFor(t *testing.T) {
 				case out.status == 401 || out.status >= 500:
 					t.Errorf("%s: %s %s: %d %s", name, method, path, out.status, out.body)
 				default:
-					lacks := out.status == 403 && strings.Contains(out.get("data.message").Str, "lacks the scope")
+					lacks := out.status == 403 && strings.Contains(out.message(), "lacks the scope")
 					if lacks == want {
 						t.Errorf("%s: %s %s: %d %s, want allowed: %t", name, method, path, out.status, out.body, want)
 					}

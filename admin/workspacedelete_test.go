@@ -53,7 +53,7 @@ func TestWorkspacesAreDeletedByTheirName(t *testing.T) {
 		{own.get("key").Str, "red", `{"name":"🚀 Red team"}`, 403, "AB03", "workspaces.delete"},
 	} {
 		out := a.as(c.key, "DELETE", "/v1/admin/workspaces/"+c.path, c.body)
-		if out.status != c.status || out.get("data.errorCode").Str != c.code || !strings.Contains(out.get("data.message").Str, c.why) {
+		if out.status != c.status || out.code() != c.code || !strings.Contains(out.message(), c.why) {
 			t.Errorf("%s %s: %d %s, want %d %q", c.path, c.body, out.status, out.body, c.status, c.why)
 		}
 	}

@@ -20,23 +20,25 @@ import (
 
 // Workspace is a workspace as shown by the control plane.
 type Workspace struct {
-	ID            string             `json:"id" format:"uuid"`
-	Slug          string             `json:"slug"`
-	Name          string             `json:"name"`
-	Icon          *string            `json:"icon" doc:"The one that was given, or else the emoji that the name begins with."`
-	Description   *string            `json:"description"`
-	CreatedAt     string             `json:"created_at" format:"date-time"`
-	LastUpdatedAt string             `json:"last_updated_at" format:"date-time"`
-	IsDefault     int                `json:"is_default" enum:"0,1"`
-	Defaults      *workspaceDefaults `json:"defaults"`
-	Settings      workspaceSettings  `json:"settings"`
-	Export        exportSettings     `json:"export_settings"`
-	Security      securitySettings   `json:"security_settings"`
-	UsageLimits   []shownBudget      `json:"usage_limits"`
-	RateLimits    []carriedRate      `json:"rate_limits"`
-	LastResetAt   *string            `json:"last_reset_at" format:"date-time" doc:"Of its usage."`
-	Users         []WorkspaceMember  `json:"users,omitempty" doc:"In the answer for one workspace only."`
-	Object        string             `json:"object" enum:"workspace"`
+	ID             string             `json:"id" format:"uuid"`
+	Slug           string             `json:"slug"`
+	Name           string             `json:"name"`
+	Icon           *string            `json:"icon" doc:"The one that was given, or else the emoji that the name begins with."`
+	Description    *string            `json:"description"`
+	CreatedAt      string             `json:"created_at" format:"date-time"`
+	LastUpdatedAt  string             `json:"last_updated_at" format:"date-time"`
+	IsDefault      int                `json:"is_default" enum:"0,1"`
+	Defaults       *workspaceDefaults `json:"defaults"`
+	Settings       workspaceSettings  `json:"settings"`
+	Export         exportSettings     `json:"export_settings"`
+	Security       securitySettings   `json:"security_settings"`
+	UsageLimits    []shownBudget      `json:"usage_limits"`
+	RateLimits     []carriedRate      `json:"rate_limits"`
+	LastResetAt    *string            `json:"last_reset_at" format:"date-time" doc:"Of its usage."`
+	CreatedBy      *string            `json:"created_by" doc:"Id of the user or the API key."`
+	CreationSource *string            `json:"creation_source" enum:"api,auto" doc:"auto: it came with the organisation. null: not known."`
+	Users          []WorkspaceMember  `json:"users,omitempty" doc:"In the answer for one workspace only."`
+	Object         string             `json:"object" enum:"workspace"`
 }
 
 type workspaceSettings struct {
@@ -104,6 +106,7 @@ func showWorkspace(c *call, w *directory.Workspace) Workspace {
 		Export:      showExport(c.api.Directory.ExportOf(w)),
 		Security:    showSecurity(func(s *roles.Setting) bool { return c.api.Directory.IsOn(w, s.Name) }),
 		UsageLimits: limits.listed(), RateLimits: limits.rates, LastResetAt: limits.lastResetAt, Object: "workspace",
+		CreatedBy: text(w.CreatedBy), CreationSource: text(w.CreationSource),
 	}
 	if w.Description != "" {
 		out.Description = &w.Description
@@ -140,21 +143,31 @@ const (
 )
 
 func encodeTexts(m map[string]string) (json.RawMessage, error) {
-	if len(m) > maxMetadataMembers {
-		return nil, invalid("defaults.metadata", "expected at most %d members", maxMetadataMembers)
+	if err := checkTexts("defaults.metadata", m); err != nil {
+		return nil, err
 	}
 	values := make(map[string]any, len(m))
 	for key, v := range m {
-		if utf8.RuneCountInString(key) > maxMetadataText || utf8.RuneCountInString(v) > maxMetadataText {
-			return nil, invalid("defaults.metadata", "expected keys and values of at most %d characters", maxMetadataText)
-		}
 		values[key] = v
 	}
 	return encodeMetadata(values)
 }
 
+// checkTexts checks metadata in a field.
+func checkTexts(field string, m map[string]string) error {
+	if len(m) > maxMetadataMembers {
+		return invalid(field, "expected at most %d members", maxMetadataMembers)
+	}
+	for key, v := range m {
+		if utf8.RuneCountInString(key) > maxMetadataText || utf8.RuneCountInString(v) > maxMetadataText {
+			return invalid(field, "expected keys and values of at most %d characters", maxMetadataText)
+		}
+	}
+	return nil
+}
+
 func (c *call) createWorkspace(in *createWorkspace) (*directory.Workspace, *Workspace, error) {
-	w := &directory.Workspace{ID: storage.NewID(c.api.Random), Name: in.Name, Slug: in.Slug, OrganisationID: c.caller.OrganisationID}
+	w := &directory.Workspace{ID: storage.NewID(c.api.Random), Name: in.Name, Slug: in.Slug, OrganisationID: c.caller.OrganisationID, CreatedBy: cmp.Or(c.caller.UserID, c.caller.KeyID), CreationSource: "api"}
 	if _, err := uuid.Parse(w.Slug); err == nil {
 		return nil, nil, invalid("slug", "expected a name that is not a UUID, by which workspaces are found too")
 	}
@@ -295,6 +308,7 @@ type workspaceList struct {
 	Name      string `query:"name" doc:"Only workspaces of this name."`
 	ExactName string `query:"exact_name" doc:"Only workspaces of this name."`
 	Status    string `query:"status" enum:"active,archived"`
+	Format    string `query:"name_format" enum:"display,plain" default:"display" doc:"Whether names are shown with the emoji that they begin with."`
 }
 
 func (a *API) workspaces() {
@@ -314,6 +328,7 @@ func (a *API) workspaces() {
 	}
 	create(a, workspaces, (*call).createWorkspace)
 	listChosen(a, workspaces, func(c *call, workspace string, f *workspaceList) (chosen choice[directory.Workspace], err error) {
+		c.item = &item{query: map[string]string{nameFormat: f.Format}}
 		switch {
 		case f.Status == archived: // none is
 			return chosen, nil
@@ -328,14 +343,11 @@ func (a *API) workspaces() {
 			})
 		}
 		return chosen, nil
-	}, showWorkspace)
+	}, showNamed)
 	one := *workspaces
 	one.query = []*huma.Param{parameter("query", nameFormat, "Whether the name is shown with the emoji that it begins with, which is the default, or without.", huma.Schema{Enum: []any{"display", "plain"}})}
 	get(a, &one, func(c *call, w *directory.Workspace) Workspace {
-		out := showWorkspace(c, w)
-		if c.item.query[nameFormat] == "plain" {
-			out.Name = plainName(w.Name)
-		}
+		out := showNamed(c, w)
 		if c.caller.May("workspace_users.list") {
 			out.Users = c.membersOf(w)
 		}
@@ -356,6 +368,15 @@ func (a *API) workspaces() {
 }
 
 const nameFormat = "name_format"
+
+// showNamed shows a workspace with its name as the request asks for it.
+func showNamed(c *call, w *directory.Workspace) Workspace {
+	out := showWorkspace(c, w)
+	if c.item.query[nameFormat] == "plain" {
+		out.Name = plainName(w.Name)
+	}
+	return out
+}
 
 type deleteWorkspace struct {
 	Name  string `json:"name" maxLength:"255" doc:"The name of the workspace, so that no other one is deleted by mistake."`

@@ -80,7 +80,7 @@ func TestWorkspacesAreNotMadeOfBadInput(t *testing.T) {
 		{creates, `{"name":"n"}`, 200, "", ""},
 	} {
 		out := a.as(c.key, "POST", "/v1/admin/workspaces", c.body)
-		if out.status != c.status || out.get("data.errorCode").Str != c.code || !strings.Contains(out.get("data.message").Str, c.why) {
+		if out.status != c.status || out.code() != c.code || !strings.Contains(out.message(), c.why) {
 			t.Errorf("%s: %d %s, want %d %q", c.body, out.status, out.body, c.status, c.why)
 		}
 	}
@@ -227,7 +227,7 @@ func TestAKeyMakesNoTwinWithoutWhatHoldsIt(t *testing.T) {
 		if c.id != "" {
 			path = "/v1/api-keys/" + c.id
 		}
-		if out := a.as(c.key, c.method, path, c.body); out.status != c.status || !strings.Contains(out.get("data.message").Str, c.why) {
+		if out := a.as(c.key, c.method, path, c.body); out.status != c.status || !strings.Contains(out.message(), c.why) {
 			t.Errorf("%s %s: %d %s, want %d %q", c.method, c.body, out.status, out.body, c.status, c.why)
 		}
 	}
@@ -333,5 +333,69 @@ func TestWorkspacesListTheDefaultOne(t *testing.T) {
 	}
 	if out := a.ok("GET", "/v1/admin/workspaces?status=archived", ""); out.get("total").Int() != 0 || out.get("data").Raw != "[]" {
 		t.Errorf("%s", out.body)
+	}
+}
+
+// What workspaces and members say of where they come from, and names in lists.
+func TestWorkspacesSayWhereTheyComeFrom(t *testing.T) {
+	a := newAPI(t)
+	key, id := a.key("organisation/service", `"workspaces.create","workspaces.read"`)
+	made := a.as(key, "POST", "/v1/admin/workspaces", `{"name":"🚀 Red team","slug":"red"}`)
+	if made.status != 200 || made.get("created_by").Str != id || made.get("creation_source").Str != "api" {
+		t.Errorf("%d %s", made.status, made.body)
+	}
+	first := a.ok("GET", "/v1/admin/workspaces/"+a.s.Directory.DefaultWorkspace().ID, "")
+	if first.get("created_by").Raw != "null" || first.get("creation_source").Str != "auto" {
+		t.Errorf("%s", first.body)
+	}
+	for format, want := range map[string]string{"": "🚀 Red team", "?name_format=display": "🚀 Red team", "?name_format=plain": "Red team"} {
+		for _, path := range []string{"/v1/admin/workspaces", "/v2/workspaces"} {
+			if got := a.ok("GET", path+format, "").get("data.1.name").Str; got != want {
+				t.Errorf("%s%s: %q", path, format, got)
+			}
+		}
+	}
+	if out := a.do("GET", "/v1/admin/workspaces?name_format=short", ""); out.status != 400 || !strings.Contains(out.message(), "name_format") {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	a.member("m@example.com", "red", "member")
+	if out := a.ok("GET", "/v1/admin/workspaces/red/users", ""); out.get("data.0.settings").Raw != "null" {
+		t.Errorf("%s", out.body)
+	}
+}
+
+// Pages have the sizes of the reference where it says them.
+func TestPagesHaveTheirOwnSizes(t *testing.T) {
+	a := newAPI(t)
+	for path, c := range map[string]struct {
+		least string
+		size  int
+	}{
+		"/v1/admin/workspaces/{workspace_id}/users": {"0", 50}, "/v1/secret-references": {"1", 20}, "/v1/guardrails": {"1", 100},
+		"/v1/labels": {"1", 100}, "/v1/collections": {"1", 100}, "/v1/policies/rate-limits": {"0", 100}, "/v1/virtual-keys": {"0", 100},
+	} {
+		size := a.paths()[path].Get(`get.parameters.#(name=="page_size").schema`)
+		if size.Get("default").Int() != int64(c.size) || size.Get("minimum").Raw != c.least {
+			t.Errorf("%s: %s", path, size.Raw)
+		}
+		path = strings.Replace(path, "{workspace_id}", a.s.Directory.DefaultWorkspace().ID, 1)
+		if out := a.do("GET", path+"?page_size=0", ""); (out.status == 200) != (c.least == "0") {
+			t.Errorf("%s: %d %s", path, out.status, out.body)
+		}
+	}
+}
+
+// A resync has what is cached of other systems fetched anew, by who may change settings of the organisation.
+func TestAResyncFetchesAnewWhatIsCached(t *testing.T) {
+	a := newAPI(t)
+	n := 0
+	a.s.Resync = func() { n++ }
+	a.serve()
+	id := a.s.Directory.Organisation().ID
+	if out := a.do("POST", "/v1/organisation/0191e7a3-0000-7000-8000-000000000000/resync", ""); out.status != 404 || n != 0 {
+		t.Errorf("%d %s", out.status, out.body)
+	}
+	if out := a.ok("POST", "/v1/organisation/"+strings.ToUpper(id)+"/resync", ""); out.body != "{}" || n != 1 {
+		t.Errorf("%s, %d times", out.body, n)
 	}
 }

@@ -303,7 +303,10 @@ func (k *Keyring) seal(c *Credential, secret Secret) error {
 	}
 	sealed, err := k.box.Seal(secret, c.ID)
 	if err == nil {
-		c.Sealed, c.Hint = sealed, secret.Hint()
+		c.Sealed, c.Hint = sealed, ""
+		if !secret.Empty() {
+			c.Hint = secret.Hint()
+		}
 	}
 	return err
 }

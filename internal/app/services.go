@@ -144,6 +144,6 @@ func (s *Services) Close() error {
 // the configuration.
 func (s *Services) managed() admin.Services {
 	return admin.Services{
-		Set: s.Set, DB: s.DB, Trail: s.Trail, Records: s.Records, Breakers: s.Breakers, InFlight: s.InFlight, Removals: s.Removals, Rotations: s.Rotations, Now: clocks.now, Random: rand.Reader,
+		Set: s.Set, DB: s.DB, Trail: s.Trail, Records: s.Records, Breakers: s.Breakers, InFlight: s.InFlight, Removals: s.Removals, Rotations: s.Rotations, Resync: s.Secrets.Refresh, Now: clocks.now, Random: rand.Reader,
 	}
 }

@@ -68,6 +68,8 @@ type Workspace struct {
 	NoBodies       bool            `json:"no_bodies,omitempty"`           // the request log keeps no bodies of its calls
 	Metadata       json.RawMessage `json:"metadata,omitempty"`            // defaults.metadata of its calls, an object
 	UserKeyConfig  string          `json:"user_key_config,omitempty"`     // id of the config that user keys made without one have as default
+	CreatedBy      string          `json:"created_by,omitempty"`          // id of a user or an API key
+	CreationSource string          `json:"creation_source,omitempty"`     // api, or auto: it came with the organisation; "": not known
 	Settings
 
 	Guardrails Guardrails `json:"guardrails,omitzero"` // of all its calls
@@ -139,7 +141,7 @@ func (d *Directory) Create(tx *storage.Txn) (*Organisation, *Workspace, error) {
 	o := &Organisation{ID: storage.NewID(d.random), Name: "Organisation", CreatedAt: now}
 	w := &Workspace{
 		ID: storage.NewID(d.random), Slug: NewSlug(d.random, "ws", "default"), Name: "Default workspace",
-		OrganisationID: o.ID, Default: true, CreatedAt: now, UpdatedAt: now,
+		OrganisationID: o.ID, Default: true, CreationSource: "auto", CreatedAt: now, UpdatedAt: now,
 	}
 	if err := d.organisations.Put(tx, o); err != nil {
 		return nil, nil, err

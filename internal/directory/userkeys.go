@@ -13,6 +13,9 @@ type UserKeys struct {
 	TTL          int64 `json:"ttl,omitempty"`           // seconds until a key expires that does not say when; 0: never
 	MaxTTL       int64 `json:"max_ttl,omitempty"`       // seconds until a key expires at the latest; 0: never
 	Count        *int  `json:"count,omitempty"`         // of keys that a user has in a workspace; nil: any number
+
+	Metadata         map[string]string `json:"metadata,omitempty"`          // that keys have in their defaults
+	MetadataOverride bool              `json:"metadata_override,omitempty"` // keys may have other values
 }
 
 // Expiry returns when a new key expires that does not say when; nil: never.

@@ -102,6 +102,20 @@ func (c *Cache) Close() {
 	c.under.Wait()
 }
 
+// Refresh has all values that are kept fetched anew, in the background. They are used until then, and
+// afterwards if they cannot be fetched.
+func (c *Cache) Refresh() {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, e := range c.entries {
+		e.mu.Lock()
+		if e.flight == nil {
+			c.begin(e)
+		}
+		e.mu.Unlock()
+	}
+}
+
 // Stale returns how many secrets have a last value only, since they cannot be fetched.
 func (c *Cache) Stale() (n int) {
 	c.mu.RLock()

@@ -69,6 +69,32 @@ func value(t *testing.T, c *Cache, r *credentials.SecretReference) string {
 	return v.Text.Reveal()
 }
 
+// A refresh fetches what is kept at once, and keeps it where the manager does not answer.
+func TestARefreshFetchesAnewWhatIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{value: "one"}
+		c, _ := start(s)
+		defer c.Close()
+		c.Refresh() // nothing is kept yet
+		r := &credentials.SecretReference{ID: "r", Slug: "slug"}
+		for _, step := range []struct {
+			value string
+			err   error
+			want  string
+		}{{"one", nil, "one"}, {"two", nil, "two"}, {"", errors.New("down"), "two"}, {"three", nil, "three"}} {
+			s.set(step.value, step.err)
+			c.Refresh()
+			synctest.Wait()
+			if got := value(t, c, r); got != step.want {
+				t.Errorf("got %s, want %s", got, step.want)
+			}
+		}
+		if s.count() != 4 {
+			t.Errorf("%d fetches", s.count())
+		}
+	})
+}
+
 // Whoever calls all the time never waits, and sees a rotation within the TTL.
 func TestARotationArrivesInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
