@@ -116,7 +116,7 @@ func fromYAML(text []byte) ([]byte, error) {
 		return nil, cmp.Or(fault, err)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("expected one YAML document")
+		return nil, cmp.Or(fault, errors.New("expected one YAML document"))
 	}
 	if document.Kind != yaml.DocumentNode || len(document.Content) != 1 {
 		return nil, errors.New("expected a mapping")

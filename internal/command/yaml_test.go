@@ -69,7 +69,7 @@ func TestYAMLThatMeansSomethingElseIsRefused(t *testing.T) {
 	t.Parallel()
 	for text, message := range map[string]string{
 		"":                                  "empty",
-		"{\n  \"a\": 1,\n  \"b\": }\n":      "line 3: invalid character '}'",
+		"{\n  \"a\": 1,\n  \"b\": [1\n}\n":  "line 4: invalid character '}'",
 		"{\n\t\"a\": [1,\n":                 "line 3: unexpected EOF",
 		"{\"a\": 1}\n{\"b\": 2}\n":          "expected one JSON object",
 		"{\"a\": 1, \"a\": 2}":              "the member a is there twice",
