@@ -81,3 +81,19 @@ func (c *injecting) Judge(ctx context.Context, s *guardrails.Subject) (guardrail
 	}
 	return guardrails.Result{Verdict: (len(found) == 0) != c.not, Data: data{"techniques": found, "not": c.not, "explanation": explanation}}, nil
 }
+
+// containsFold reports whether a text has a word in lower case, whatever the case of its ASCII
+// letters.
+func containsFold(ctx context.Context, text, word string) (bool, error) {
+	paced := pacer{ctx: ctx}
+	first := word[0]
+	for at := 0; at+len(word) <= len(text); at++ {
+		if text[at]|0x20 == first|0x20 && strings.EqualFold(text[at:at+len(word)], word) {
+			return true, nil
+		}
+		if err := paced.pace(1); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}

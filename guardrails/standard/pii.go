@@ -13,15 +13,15 @@ import (
 // piiDetectors are the detectors of gw.pii by their categories. Names of people are not among them:
 // no rule tells them from other words.
 var piiDetectors = map[string]finder{
-	"EMAIL_ADDRESS": matchesOf(`(?i)[a-z0-9._%+\-]{1,64}@(?:[a-z0-9\-]{1,63}\.){1,8}[a-z]{2,24}`, isWord, nil),
+	"EMAIL_ADDRESS": matchesOf(`(?i)[a-z0-9._%+\-]{1,64}@(?:[a-z0-9\-]{1,63}\.){1,8}[a-z]{2,24}`, at, isWord, nil),
 	"CREDIT_CARD":   cards,
-	"SSN":           matchesOf(`\d{3}([ \-])\d{2}[ \-]\d{4}`, func(r rune) bool { return isDigit(r) || r == '-' }, isSSN),
+	"SSN":           matchesOf(`\d{3}([ \-])\d{2}[ \-]\d{4}`, digit, func(r rune) bool { return isDigit(r) || r == '-' }, isSSN),
 	"IBAN":          ibans,
 	"IP_ADDRESS":    addresses,
 	"PHONE_NUMBER": matchesOf(`\+\d{1,3}(?:[ .\-/]?\(?\d{1,5}\)?){2,6}|\(?\b[2-9]\d{2}\)?[ .\-]\d{3}[ .\-]\d{4}`,
-		func(r rune) bool { return isDigit(r) || r == '+' }, isPhone),
+		digit, func(r rune) bool { return isDigit(r) || r == '+' }, isPhone),
 	"LOCATION_ADDRESS": matchesOf(`\d{1,5}[A-Za-z]? (?:[A-Z][A-Za-z'’]{0,30}\.? ){1,4}(?:Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Way|Place|Pl|Square|Sq|Terrace|Parkway|Pkwy)`+
-		`|\p{Lu}\p{Ll}{1,30}(?:straße|strasse|weg|platz|allee|gasse|ring|ufer) \d{1,4}[a-z]?`, isWord, nil),
+		`|\p{Lu}\p{Ll}{1,30}(?:straße|strasse|weg|platz|allee|gasse|ring|ufer) \d{1,4}[a-z]?`, digit, isWord, nil),
 }
 
 var pii = guardrails.Kind{
@@ -41,12 +41,25 @@ var pii = guardrails.Kind{
 	},
 }
 
+// What each match of an expression has: where a text has it first, or -1.
+func at(text string) int    { return strings.IndexByte(text, '@') }
+func colon(text string) int { return strings.IndexByte(text, ':') }
+
+func digit(text string) int {
+	for i := range len(text) {
+		if text[i]-'0' <= 9 {
+			return i
+		}
+	}
+	return -1
+}
+
 // matchesOf finds the matches of an expression that have none of some characters next to them, and
-// that are valid; valid may be nil.
-func matchesOf(pattern string, next func(rune) bool, valid func(match string) bool) finder {
+// that are valid; valid may be nil. has finds what each match has.
+func matchesOf(pattern string, has func(text string) int, next func(rune) bool, valid func(match string) bool) finder {
 	re := textsearch.Lazy(pattern)
 	return func(ctx context.Context, text string) (places []guardrails.Place, err error) {
-		all, err := re().FindAll(ctx, text, -1)
+		all, err := re().FindAllNear(ctx, text, has)
 		for _, m := range all {
 			if alone(text, m[0], m[1], next) && (valid == nil || valid(text[m[0]:m[1]])) {
 				places = append(places, guardrails.Place{Start: m[0], End: m[1]})
@@ -161,7 +174,7 @@ var ibanStart = textsearch.Lazy(`[A-Z]{2}\d{2}`)
 
 // ibans finds account numbers with their checksums, which may be in groups with blanks between them.
 func ibans(ctx context.Context, text string) (places []guardrails.Place, err error) {
-	starts, err := ibanStart().FindAll(ctx, text, -1)
+	starts, err := ibanStart().FindAllNear(ctx, text, digit)
 	if err != nil {
 		return nil, err
 	}
@@ -211,12 +224,12 @@ var (
 
 // addresses finds IP addresses.
 func addresses(ctx context.Context, text string) (places []guardrails.Place, err error) {
-	add := func(re func() *textsearch.Regexp, next func(rune) bool, valid func(string) bool) {
+	add := func(re func() *textsearch.Regexp, has func(string) int, next func(rune) bool, valid func(string) bool) {
 		if err != nil {
 			return
 		}
 		var all [][]int
-		all, err = re().FindAll(ctx, text, -1)
+		all, err = re().FindAllNear(ctx, text, has)
 		for _, m := range all {
 			found := text[m[0]:m[1]]
 			if _, err := netip.ParseAddr(found); err == nil && alone(text, m[0], m[1], next) && valid(found) {
@@ -224,7 +237,7 @@ func addresses(ctx context.Context, text string) (places []guardrails.Place, err
 			}
 		}
 	}
-	add(ipv4, isWord, func(s string) bool {
+	add(ipv4, digit, isWord, func(s string) bool {
 		for part := range strings.SplitSeq(s, ".") {
 			if n, err := strconv.Atoi(part); err != nil || n > 255 {
 				return false
@@ -232,7 +245,7 @@ func addresses(ctx context.Context, text string) (places []guardrails.Place, err
 		}
 		return true
 	})
-	add(ipv6, func(r rune) bool { return isWord(r) || r == ':' }, func(s string) bool {
+	add(ipv6, colon, func(r rune) bool { return isWord(r) || r == ':' }, func(s string) bool {
 		return len(s) >= 6 && strings.ContainsAny(s, "0123456789")
 	})
 	return places, err

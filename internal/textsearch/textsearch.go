@@ -164,6 +164,70 @@ func (r *Regexp) FindAllSubmatch(ctx context.Context, text string, n int) ([][]i
 	return r.search(ctx, text, n, r.whole.FindAllStringSubmatchIndex)
 }
 
+// FindAllNear is FindAll of an expression each of whose matches has something that is quickly found, such as
+// a digit: next returns where a text has that first, or -1; it has at most [MaxNear] bytes. Only what is around
+// such places is searched. Where matches may have any length, that is all of the text.
+func (r *Regexp) FindAllNear(ctx context.Context, text string, next func(text string) int) ([][]int, error) {
+	return r.near(ctx, text, next, r.FindAll)
+}
+
+// FindAllSubmatchNear is FindAllNear with the groups.
+func (r *Regexp) FindAllSubmatchNear(ctx context.Context, text string, next func(text string) int) ([][]int, error) {
+	return r.near(ctx, text, next, r.FindAllSubmatch)
+}
+
+// MaxNear is how many bytes what each match has may have, see [Regexp.FindAllNear].
+const MaxNear = 32
+
+// near searches the parts of a text that are around what each match has. A part begins and ends so far from
+// there that a match and the characters next to it are within it.
+func (r *Regexp) near(ctx context.Context, text string, next func(string) int, find func(ctx context.Context, part string, n int) ([][]int, error)) (all [][]int, err error) {
+	at, err := seek(ctx, text, 0, next)
+	switch {
+	case err != nil || at < 0:
+		return nil, err
+	case r.longest < 0:
+		return find(ctx, text, -1)
+	}
+	reach := r.longest + 2*utf8.UTFMax
+	s := searching{text: text}
+	for at >= 0 {
+		from, last := s.boundary(max(at-reach, 0)), at
+		for at >= 0 && at <= last+2*reach { // the parts of both would touch
+			last = at
+			if at, err = seek(ctx, text, at+1, next); err != nil {
+				return nil, err
+			}
+		}
+		to := len(text)
+		if last+reach < to {
+			to = s.boundary(last + reach)
+		}
+		found, err := find(ctx, text[from:to], -1)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range found {
+			shift(m, from)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// seek returns what next does of text[at:], or -1. It looks at the context before each piece.
+func seek(ctx context.Context, text string, at int, next func(string) int) (int, error) {
+	for ; at < len(text); at += Piece {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if n := next(text[at:min(at+Piece+MaxNear, len(text))]); n >= 0 {
+			return at + n, nil
+		}
+	}
+	return -1, nil
+}
+
 // A finder finds matches in a text at once.
 type finder func(text string, n int) [][]int
 

@@ -42,6 +42,30 @@ func TestPiecesFindWhatAWholeSearchFinds(t *testing.T) {
 	})
 }
 
+// What is found near what each match has is what is found in the whole text.
+func TestNearFindsWhatAWholeSearchFinds(t *testing.T) {
+	t.Parallel()
+	for expression, has := range map[string]string{`a1b?`: "1", `\ba1|é1\b`: "1", `1{1,3}`: "1", `[ab]{0,3}1[ab]{0,3}`: "1", `(a)?1|b1(a)`: "1", `\B1`: "1", `(?i)k1`: "1", `a+1`: "1", `1.?1`: "1"} {
+		r := Lazy(expression)()
+		rapid.Check(t, func(t *rapid.T) {
+			text := rapid.StringMatching(`([ab1éK ]|[ab]{30}){0,15}`).Draw(t, "text")
+			if cut := rapid.IntRange(0, len(text)).Draw(t, "cut"); rapid.Bool().Draw(t, "cuts") {
+				text = text[:cut] + text[min(cut+1, len(text)):] // perhaps not UTF-8
+			}
+			next := func(s string) int { return strings.Index(s, has) }
+			want, got := r.whole.FindAllStringSubmatchIndex(text, -1), [][]int(nil)
+			got, err := r.FindAllSubmatchNear(t.Context(), text, next)
+			if err != nil || len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s finds %v in %q, and %v as a whole; %v", expression, got, text, want, err)
+			}
+			plain, err := r.FindAllNear(t.Context(), text, next)
+			if err != nil || len(plain) != len(want) {
+				t.Fatalf("%s finds %v in %q; %v", expression, plain, text, err)
+			}
+		})
+	}
+}
+
 func TestTheLongestMatchIsKnown(t *testing.T) {
 	for expression, want := range map[string]int{
 		`abc`: 3, `(?i)k`: 4, `[a-z]{2,5}`: 5, `é`: 2, `a|bcd`: 3, `a*`: unbounded, `a+b`: unbounded, `(?:ab?){3}`: 6, `a{2,}`: unbounded, `^\b$`: 0, `.`: 4, `(a(b))?`: 2,
