@@ -63,10 +63,14 @@ func (a *Answer) Release() {
 	}
 }
 
-// A Login is a grant of client credentials (RFC 6749, section 4.4).
+// A Login is a grant of client credentials (RFC 6749, section 4.4), or what the machine of the gateway is.
 type Login struct {
 	TokenURL     string // of a server that the check knows
 	ClientID     string
 	ClientSecret string
 	Scope        string
+	// Managed: the token is one of the identity of the gateway on Azure, if the operator gives it to checks.
+	// ClientID, which may be empty, chooses one of several; there is no ClientSecret, and of TokenURL only the
+	// scheme and the host count, which say in which cloud it is.
+	Managed bool
 }

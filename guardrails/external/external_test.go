@@ -426,6 +426,45 @@ func TestEntraLogsInToTheTenant(t *testing.T) {
 	}
 }
 
+// What the machine of the gateway is, is used only with credentials that the organisation has saved, and told only
+// to Azure's own hosts.
+func TestTheIdentityOfTheMachineIsTheOrganisationsToUse(t *testing.T) {
+	const id = "0a1b2c3d-0000-4000-8000-000000000001"
+	for name, c := range map[string]struct {
+		saved map[string]string
+		want  string // the error; "": there is none
+	}{
+		"its only one":   {map[string]string{"resourceName": "res", "azureAuthMode": "managed"}, ""},
+		"one of several": {map[string]string{"resourceName": "res", "azureAuthMode": "managed", "azureManagedClientId": id}, ""},
+		"no id":          {map[string]string{"resourceName": "res", "azureAuthMode": "managed", "azureManagedClientId": "x&y"}, "credentials.azureManagedClientId"},
+		"no resource":    {map[string]string{"azureAuthMode": "managed"}, "credentials.resourceName"},
+		"another host":   {map[string]string{"resourceName": "res", "customHost": "https://content.example.com", "azureAuthMode": "managed"}, "credentials.customHost"},
+		"no label":       {map[string]string{"resourceName": "evil.example/", "azureAuthMode": "managed"}, "credentials.resourceName"},
+	} {
+		s := &standIn{
+			t: t, saved: map[string]map[string]string{"azure": c.saved}, reply: `{"userPromptAnalysis":{"attackDetected":false}}`,
+			want: wanted{"https://res.cognitiveservices.azure.com/contentsafety/text:shieldPrompt?api-version=2024-09-01", map[string]string{"Authorization": "Bearer token"}, `{"userPrompt":"Ann's number is 12","documents":[]}`},
+		}
+		_, err := made(t, "azure.shieldPrompt", `{}`, "").Judge(t.Context(), subject(s, false))
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) || s.sent != 0 || len(s.logins) != 0 {
+				t.Errorf("%s: %v, %d requests, logins %+v", name, err, s.sent, s.logins)
+			}
+			continue
+		}
+		want := guardrails.Login{TokenURL: "https://login.microsoftonline.com/", ClientID: c.saved["azureManagedClientId"], Scope: "https://cognitiveservices.azure.com/.default", Managed: true}
+		if err != nil || len(s.logins) != 1 || s.logins[0] != want {
+			t.Errorf("%s: %v, logins %+v", name, err, s.logins)
+		}
+	}
+	for _, row := range azureRows {
+		faults := guardrails.Lookup(row.id).Faults([]byte(`{"credentials":{"resourceName":"res","azureAuthMode":"managed"}}`))
+		if len(faults) != 1 || !strings.Contains(faults[0].Error(), "credentials.azureAuthMode: managed is only for") {
+			t.Errorf("%s: a caller may use what the machine is: %v", row.id, faults)
+		}
+	}
+}
+
 // Credentials come all from the parameters, or all from what was saved, so that none goes where
 // somebody else says.
 func TestCredentialsGoOnlyWhereTheyWereSavedFor(t *testing.T) {

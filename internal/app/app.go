@@ -28,6 +28,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/telemetry"
 	"github.com/caddy-gw/gateway/secrets"
+	"github.com/caddy-gw/gateway/secrets/azurekv"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -63,6 +64,11 @@ type App struct {
 	// port: names, addresses, or *.domain. The environment's TRUSTED_CUSTOM_HOSTS
 	// (separated by commas) is added. Default: none.
 	TrustedCustomHosts []string `json:"trusted_custom_hosts,omitempty"`
+
+	// What the gateway is for Azure, which checks of guardrails may use with azureAuthMode managed and
+	// credentials that the organisation has saved: instance, a managed identity of the virtual machine by its
+	// metadata service; or workload, that of the Kubernetes service account. Default: none, and such checks fail.
+	AzureIdentity string `json:"azure_identity,omitempty"`
 
 	// More prefixes of the gateway's headers, such as x-acme-, which are read and
 	// answered like x-gw-.
@@ -148,6 +154,7 @@ type App struct {
 	dataToken credentials.Secret
 	master    credentials.Secret
 	guard     *credentials.HostGuard
+	azure     *azurekv.Identity // nil: none
 	headers   *exchange.Headers
 	providers map[string]*credentials.Provider
 	paths     credentials.Paths // of virtual keys
@@ -335,6 +342,11 @@ func (a *App) Provision(ctx caddy.Context) error {
 	trusted := append(strings.Split(os.Getenv("TRUSTED_CUSTOM_HOSTS"), ","), a.TrustedCustomHosts...)
 	if a.guard, err = credentials.NewHostGuard(trusted); err != nil {
 		return fmt.Errorf("trusted_custom_hosts: %w", err)
+	}
+	if a.AzureIdentity != "" {
+		if a.azure, err = azurekv.NewIdentity(a.AzureIdentity); err != nil {
+			return fmt.Errorf("azure_%w", err)
+		}
 	}
 	if err = a.GuardAdmin(caddy.DefaultAdminListen); err != nil {
 		return fmt.Errorf("CADDY_ADMIN: %w", err)

@@ -38,6 +38,7 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		data_service_token <token>
 //
 //		trusted_custom_hosts <hosts...>
+//		azure_identity       instance|workload
 //		header_prefix        <prefixes...>
 //		block_inline_config  on|off
 //		metric_models        <models...>
@@ -150,6 +151,10 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			}
 		case "trusted_custom_hosts":
 			if err := several(d, &a.TrustedCustomHosts); err != nil {
+				return err
+			}
+		case "azure_identity":
+			if err := one(d, &a.AzureIdentity); err != nil {
 				return err
 			}
 		case "cache_size":

@@ -52,7 +52,7 @@ func (g savedGuardrails) Defaults(workspace string, phase guardrails.Phase) (all
 
 // checks are what the checks of all workspaces have in common that ask others.
 func (a *App) checks() upstream.Checks {
-	return upstream.Checks{
+	c := upstream.Checks{
 		Saved: func(name string) (map[string]string, error) { return a.services.Plugins.Settings(name) },
 		Own: func(header string) bool {
 			_, own := a.headers.Suffix(header)
@@ -62,6 +62,10 @@ func (a *App) checks() upstream.Checks {
 			return !a.started() || exchange.HoldsKey(text, a.runtime.Gateway.Authenticator)
 		},
 	}
+	if a.azure != nil {
+		c.Identity = a.azure.Token
+	}
+	return c
 }
 
 // checkServices are what checks ask others with that judge no target of a call, and so have no

@@ -6,13 +6,18 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
+
+	"golang.org/x/oauth2"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/secrets"
 )
 
 // Checks are what the checks of all workspaces have in common that ask others.
@@ -23,6 +28,9 @@ type Checks struct {
 	Own func(header string) bool
 	// HoldsKey reports whether a text holds an API key of the gateway.
 	HoldsKey func(text string) bool
+	// Identity returns a token of what the gateway is for Azure, for a resource of the cloud whose logins are at
+	// authority; nil: the operator gives that to no check.
+	Identity func(ctx context.Context, authority, resource, client string, c *secrets.Clients) (secrets.Token, error)
 }
 
 // For returns what checks of a workspace's calls ask others with, over a client. through is a header by which
@@ -96,8 +104,36 @@ func (s *CheckServices) failed(ctx context.Context, vendor string, err error) er
 	return errors.New(vendor + " could not be reached")
 }
 
+var errNoIdentity = errors.New("the operator's configuration gives checks no identity of the gateway (azure_identity)")
+
+// managed returns a token of what the gateway is for Azure.
+func (s *CheckServices) managed(ctx context.Context, vendor string, l *guardrails.Login) (string, error) {
+	if s.Identity == nil {
+		return "", errNoIdentity
+	}
+	cloud, err := url.Parse(l.TokenURL)
+	if err != nil {
+		return "", err
+	}
+	authority, resource := cloud.Scheme+"://"+cloud.Host, strings.TrimSuffix(l.Scope, "/.default")
+	key := secrets.KeyOf("managed", authority, resource, l.ClientID)
+	token, err := s.Client.logins.get(ctx, key, s.Workspace, s.Client.now, func(ctx context.Context) (*oauth2.Token, error) {
+		ctx, cancel := context.WithTimeout(WithVars(ctx), login.Timeout)
+		defer cancel()
+		t, err := s.Identity(ctx, authority, resource, l.ClientID, s.Client.clientsOf(ctx, &login, vendor))
+		if err != nil {
+			return nil, err
+		}
+		return &oauth2.Token{AccessToken: t.Secret.Reveal(), Expiry: t.Until}, nil
+	})
+	return token.Reveal(), loginError("of the machine's identity", err)
+}
+
 // Token implements [guardrails.Services].
 func (s *CheckServices) Token(ctx context.Context, vendor string, l *guardrails.Login) (string, error) {
+	if l.Managed {
+		return s.managed(ctx, vendor, l)
+	}
 	g, err := s.Client.Grant(&credentials.Route{}, &providers.Login{TokenURL: l.TokenURL, ClientID: l.ClientID, ClientSecret: credentials.NewSecret(l.ClientSecret), Scopes: []string{l.Scope}})
 	if err != nil {
 		return "", err

@@ -8,9 +8,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/secrets"
 )
 
 func TestChecksReachOnlyHostsThatMayBeNamed(t *testing.T) {
@@ -65,5 +67,39 @@ func TestChecksReachOnlyHostsThatMayBeNamed(t *testing.T) {
 	cancel()
 	if _, err := send(ctx, trusting, server.URL+"/late", true); !errors.Is(err, context.Canceled) {
 		t.Errorf("a call that ended: %v", err)
+	}
+}
+
+// A token of what the gateway is for Azure is the operator's to give; it is kept for each identity and workspace.
+func TestTheIdentityOfTheMachineIsTheOperatorsToGive(t *testing.T) {
+	d := newDesk(t)
+	login := &guardrails.Login{TokenURL: "https://login.microsoftonline.com/", Scope: "https://cognitiveservices.azure.com/.default", Managed: true}
+	none := &CheckServices{Client: d.Client, Workspace: "ws"}
+	if token, err := none.Token(t.Context(), "azure", login); token != "" || !errors.Is(err, errNoIdentity) {
+		t.Errorf("without one: %q, %v", token, err)
+	}
+	var asked []string
+	answers := error(nil)
+	with := &CheckServices{Client: d.Client, Workspace: "ws", Checks: Checks{Identity: func(_ context.Context, authority, resource, client string, c *secrets.Clients) (secrets.Token, error) {
+		if c.Metadata == nil || c.Public == nil {
+			t.Error("it can ask nobody")
+		}
+		asked = append(asked, authority+" "+resource+" "+client)
+		return secrets.Token{Secret: credentials.NewSecret("of " + client), Until: time.Now().Add(time.Hour)}, answers
+	}}}
+	for _, client := range []string{"a", "a", "b"} {
+		one := *login
+		one.ClientID = client
+		if token, err := with.Token(t.Context(), "azure", &one); err != nil || token != "of "+client {
+			t.Errorf("%s: %q, %v", client, token, err)
+		}
+	}
+	const of = "https://login.microsoftonline.com https://cognitiveservices.azure.com "
+	if got := strings.Join(asked, ", "); got != of+"a, "+of+"b" {
+		t.Errorf("asked for %s", got)
+	}
+	answers = &secrets.Error{What: "login", Status: 400, Code: "invalid_request"}
+	if _, err := with.Token(t.Context(), "azure", login); err == nil || err.Error() != "the token server of the machine's identity answered 400 invalid_request" {
+		t.Errorf("a refusal: %v", err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/sts"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/secrets"
 )
 
 // A Grant is a way to obtain a token.
@@ -187,6 +188,7 @@ func loginError(server string, err error) error {
 	var refusal *providers.RequestError
 	var answer *oauth2.RetrieveError
 	var refused *sts.Error
+	var managed *secrets.Error
 	var dial *DialError
 	switch {
 	case err == nil, errors.Is(err, ErrLogins), errors.As(err, &refusal):
@@ -199,6 +201,8 @@ func loginError(server string, err error) error {
 			e.Code = string(m[1])
 		}
 		return e
+	case errors.As(err, &managed):
+		return &LoginError{Server: server, Status: managed.Status, Code: managed.Code}
 	case errors.As(err, &refused):
 		return &LoginError{Server: server, Status: refused.Status, Code: refused.Code}
 	case errors.Is(err, context.Canceled), timedOut(err), errors.As(err, &dial):

@@ -34,7 +34,7 @@ type Manager struct {
 	Identity string `json:"identity,omitempty"`
 
 	hosts    secrets.Hosts
-	identity *identity
+	identity *Identity
 	tokens   secrets.Tokens
 }
 
@@ -93,7 +93,7 @@ func (*Manager) CaddyModule() caddy.ModuleInfo {
 // Provision checks the configuration.
 func (m *Manager) Provision(caddy.Context) (err error) {
 	if m.hosts, err = secrets.NewHosts(m.Hosts); err == nil && m.Identity != "" {
-		m.identity, err = newIdentity(m.Identity)
+		m.identity, err = NewIdentity(m.Identity)
 	}
 	return err
 }
@@ -178,14 +178,14 @@ func (m *Manager) Fetch(ctx context.Context, r *secrets.Reference, c *secrets.Cl
 
 // asApplication logs in with the secret of an application.
 func asApplication(ctx context.Context, of cloud, auth secrets.Auth, c *secrets.Clients) (secrets.Token, error) {
-	return askEntra(ctx, c, of, auth[fieldTenant], url.Values{"client_id": {auth[fieldClient]}, "client_secret": {auth[fieldSecret]}})
+	return askEntra(ctx, c, of.authority, of.resource(), auth[fieldTenant], url.Values{"client_id": {auth[fieldClient]}, "client_secret": {auth[fieldSecret]}})
 }
 
-// askEntra requests the token of an application for the vaults of a cloud.
-func askEntra(ctx context.Context, c *secrets.Clients, of cloud, tenant string, form url.Values) (t secrets.Token, err error) {
+// askEntra requests the token of an application for a resource.
+func askEntra(ctx context.Context, c *secrets.Clients, authority, resource, tenant string, form url.Values) (t secrets.Token, err error) {
 	form.Set("grant_type", "client_credentials")
-	form.Set("scope", of.resource()+"/.default")
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, of.authority+"/"+tenant+"/oauth2/v2.0/token", strings.NewReader(form.Encode()))
+	form.Set("scope", resource+"/.default")
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, authority+"/"+tenant+"/oauth2/v2.0/token", strings.NewReader(form.Encode()))
 	if err != nil {
 		return t, err
 	}

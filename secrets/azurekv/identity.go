@@ -26,17 +26,17 @@ const (
 	metadataTimeout = 5 * time.Second
 )
 
-// An identity is what the machine or the workload of the gateway is for Azure.
-type identity struct {
+// An Identity is what the machine or the workload of the gateway is for Azure.
+type Identity struct {
 	way       string
 	vars      map[string]string // of the environment
-	authority string            // of the environment; "": that of the vault's cloud
+	authority string            // of the environment; "": that of the resource's cloud
 }
 
-// newIdentity returns the identity that the operator chose, which the platform announces by the
-// environment.
-func newIdentity(way string) (id *identity, err error) {
-	id = &identity{way: way}
+// NewIdentity returns the identity that the operator chose, instance or workload, which the platform announces by
+// the environment.
+func NewIdentity(way string) (id *Identity, err error) {
+	id = &Identity{way: way}
 	switch way {
 	case instance:
 		return id, nil
@@ -54,30 +54,42 @@ func newIdentity(way string) (id *identity, err error) {
 }
 
 // login requests a token for the vaults of a cloud.
-func (id *identity) login(ctx context.Context, of cloud, auth secrets.Auth, c *secrets.Clients) (t secrets.Token, err error) {
-	if id.way == instance {
-		return ofInstance(ctx, of, auth[fieldOwn], c)
+func (id *Identity) login(ctx context.Context, of cloud, auth secrets.Auth, c *secrets.Clients) (t secrets.Token, err error) {
+	t, err = id.Token(ctx, of.authority, of.resource(), auth[fieldOwn], c)
+	if errors.Is(err, ErrOtherCloud) {
+		err = &secrets.FieldError{Field: secrets.AuthField(fieldVault), Message: "the vault is in another cloud than the gateway"}
 	}
-	if id.authority != "" && id.authority != of.authority {
-		return t, &secrets.FieldError{Field: secrets.AuthField(fieldVault), Message: "the vault is in another cloud than the gateway"}
+	return t, err
+}
+
+// ErrOtherCloud is the error of a resource in another cloud than the workload.
+var ErrOtherCloud = errors.New("the resource is in another cloud than the gateway")
+
+// Token requests a token for a resource, such as https://vault.azure.net, of the cloud whose logins are at
+// authority. client, if it is not "", chooses one of several identities, by its client id.
+func (id *Identity) Token(ctx context.Context, authority, resource, client string, c *secrets.Clients) (t secrets.Token, err error) {
+	if id.way == instance {
+		return ofInstance(ctx, resource, client, c)
+	}
+	if id.authority != "" && id.authority != authority {
+		return t, ErrOtherCloud
 	}
 	token, err := secrets.ReadToken(id.vars["AZURE_FEDERATED_TOKEN_FILE"])
 	if err != nil {
 		return t, err
 	}
-	client := auth[fieldOwn]
 	if client == "" {
 		client = id.vars["AZURE_CLIENT_ID"]
 	}
-	return askEntra(ctx, c, of, id.vars["AZURE_TENANT_ID"], url.Values{
+	return askEntra(ctx, c, authority, resource, id.vars["AZURE_TENANT_ID"], url.Values{
 		"client_id": {client}, "client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}, "client_assertion": {token},
 	})
 }
 
 // ofInstance asks the metadata service of a virtual machine. client chooses one of several
 // identities.
-func ofInstance(ctx context.Context, of cloud, client string, c *secrets.Clients) (t secrets.Token, err error) {
-	query := url.Values{"api-version": {metadataVersion}, "resource": {of.resource()}}
+func ofInstance(ctx context.Context, resource, client string, c *secrets.Clients) (t secrets.Token, err error) {
+	query := url.Values{"api-version": {metadataVersion}, "resource": {resource}}
 	if client != "" {
 		query.Set("client_id", client)
 	}
