@@ -23,6 +23,8 @@ type world struct {
 	db  *storage.DB
 	now atomic.Int64
 
+	writes *mortal // those of the ledger
+
 	booted   int64
 	received received
 }
@@ -52,7 +54,8 @@ func newWorldOver(t testing.TB, db *storage.DB) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	l, err := ledger.Open(w.t.Context(), w.db, ledger.Options{Now: w.clock, Uptime: w.uptime})
+	w.writes = &mortal{DB: w.db}
+	l, err := ledger.Open(w.t.Context(), w.writes, ledger.Options{Now: w.clock, Uptime: w.uptime})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -63,6 +66,33 @@ func (w *world) open() {
 	w.Limits = limits
 	w.t.Cleanup(limits.Close)
 	w.t.Cleanup(func() { _ = l.Close(context.Background()) }) // closed twice after a restart
+}
+
+// mortal is the store of a process that may be killed, after which it writes nothing any more.
+type mortal struct {
+	*storage.DB
+	mu   sync.RWMutex
+	dead bool
+}
+
+// Write writes unless the process was killed.
+func (m *mortal) Write(ctx context.Context, fn func(storage.Tx) error) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.dead {
+		return storage.ErrUnwritable
+	}
+	return m.DB.Write(ctx, fn)
+}
+
+// kill starts another process, without what the one before it had in memory.
+func (w *world) kill() {
+	w.t.Helper()
+	w.Close()
+	w.writes.mu.Lock()
+	w.writes.dead = true
+	w.writes.mu.Unlock()
+	w.open()
 }
 
 func (w *world) restart() {

@@ -50,7 +50,7 @@ func (l *Ledger) load(a *account) *flight {
 	var stored counter
 	var owner string
 	var found bool
-	key := recordKey(a.key)
+	key, epoch := recordKey(a.key), a.epoch
 	return l.fly(a, func(ctx context.Context) error {
 		err := l.store.View(ctx, func(tx storage.Tx) error {
 			record, err := tx.Get(key)
@@ -69,7 +69,10 @@ func (l *Ledger) load(a *account) *flight {
 		return err
 	}, func(err error) {
 		a.loaded = err == nil
-		if found {
+		switch {
+		case found && a.epoch != epoch: // it was forgotten, perhaps before the record was
+			a.dirty = true
+		case found:
 			a.counter = stored
 			if a.owner == "" {
 				a.owner = owner
@@ -81,7 +84,7 @@ func (l *Ledger) load(a *account) *flight {
 // writeRested writes the exact count of an account, without a lease, so that it can be
 // dropped.
 func (l *Ledger) writeRested(a *account) {
-	key, record, empty, behind := recordKey(a.key), a.encode(0), a.total == 0, a.behind
+	key, record, empty, behind, epoch := recordKey(a.key), a.encode(0), a.total == 0, a.behind, a.epoch
 	a.spare, a.dirty, a.behind = 0, false, false
 	l.fly(a, func(ctx context.Context) error {
 		return l.store.Write(ctx, func(tx storage.Tx) error {
@@ -94,6 +97,7 @@ func (l *Ledger) writeRested(a *account) {
 		if err != nil {
 			a.dirty, a.behind = true, a.behind || behind
 		}
+		a.dirty = a.dirty || a.epoch != epoch // it was forgotten, and the record perhaps before it was written
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/caddy-gw/gateway/storage"
 )
 
 // block makes the store's writes wait until they are let through one by one.
@@ -286,4 +288,62 @@ func TestCloseThatIsCutShort(t *testing.T) {
 		d.restart()
 		d.wantLeft(0, single)
 	})
+}
+
+// What is read or written of a counter while it is forgotten does not count again: of a budget, it would count forever.
+func TestForgetWhileARestedCounterIsReadOrWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		forever := Claim{Key: "k", Limit: 1000, Window: Forever, Units: 7}
+		for _, reads := range []bool{false, true} {
+			d := newDesk(t, Options{})
+			d.reserve(forever)
+			held, on := make(chan struct{}), new(atomic.Bool)
+			on.Store(true)
+			hold := func(context.Context) error {
+				if on.CompareAndSwap(true, false) {
+					<-held
+				}
+				return nil
+			}
+			if reads {
+				d.restart()
+				d.Ledger.store = &lateReads{d.store, hold}
+				d.start(t.Context(), forever)
+			} else {
+				d.clock.add(time.Hour)
+				d.store.beforeWrite = hold
+				d.evict(0)
+			}
+			synctest.Wait()
+			if on.Load() {
+				t.Fatal("nothing is read or written")
+			}
+			if err := d.Forget(t.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
+			close(held)
+			synctest.Wait()
+			want := forever.Limit
+			if reads { // the call counts
+				want -= forever.Units
+			}
+			d.wantLeft(want, forever)
+			for range 3 { // until it is written, and gone from memory
+				d.clock.add(time.Hour)
+				d.evict(0)
+				synctest.Wait()
+			}
+			d.wantLeft(want, forever)
+		}
+	})
+}
+
+// lateReads is a store that holds back what was read.
+type lateReads struct {
+	*fakeStore
+	hold func(context.Context) error
+}
+
+func (s *lateReads) View(ctx context.Context, fn func(storage.Tx) error) error {
+	return errors.Join(s.fakeStore.View(ctx, fn), s.hold(ctx))
 }
