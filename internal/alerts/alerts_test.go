@@ -307,3 +307,17 @@ func TestAnAlertIsAnEventAndMail(t *testing.T) {
 		t.Errorf("%+v", other)
 	}
 }
+
+// A process that was killed keeps the others from delivering for the term of its job, and no longer.
+func TestAlertsOfAKilledProcessAreDeliveredAfterItsTerm(t *testing.T) {
+	f, store := newFixture(t), storetest.Open(t)
+	if err := storage.NewDB(store).Job("alert-delivery").Do(t.Context(), func(context.Context, storage.Step) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	f.Notifier = New(storage.NewDB(store), f.at, zap.NewNop())
+	defer f.Configure(f.hook())()
+	f.add("a")
+	if next, err := f.Deliver(t.Context()); !errors.Is(err, storage.ErrLockHeld) || next != storage.JobTerm || len(f.posts) > 0 {
+		t.Errorf("%v, next in %v, %d posts", err, next, len(f.posts))
+	}
+}

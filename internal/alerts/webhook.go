@@ -125,7 +125,10 @@ func (t *Notifier) Deliver(ctx context.Context) (next time.Duration, err error) 
 		}
 		err = t.db.Job("alert-delivery").Do(ctx, func(ctx context.Context, step storage.Step) error { return t.attempt(ctx, step, d.Alert.ID) })
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, storage.ErrLockHeld): // perhaps by a process that was killed
+		next = storage.JobTerm
+	case err != nil:
 		next = poll
 	}
 	return next, err
