@@ -37,6 +37,7 @@ type UsageLimit struct {
 // valueUsage is what was used of one value key.
 type valueUsage struct {
 	CurrentUsage  float64 `json:"current_usage"`
+	Reserved      float64 `json:"reserved_usage" doc:"What calls under way, and batches that are not settled, may use besides."`
 	Status        string  `json:"status" enum:"active,exhausted"`
 	ThresholdSent bool    `json:"is_threshold_alerts_sent"`
 	ExhaustedSent bool    `json:"is_exhausted_alerts_sent"`
@@ -47,6 +48,7 @@ type usageEntity struct {
 	ID           string  `json:"id" format:"uuid"`
 	ValueKey     string  `json:"value_key"`
 	CurrentUsage float64 `json:"current_usage"`
+	Reserved     float64 `json:"reserved_usage" doc:"What calls under way, and batches that are not settled, may use besides."`
 	Status       string  `json:"status" enum:"active,exhausted"`
 }
 
@@ -141,7 +143,7 @@ func (a *API) usageLimits() {
 		}
 		v.Usage = make(map[string]valueUsage, len(all))
 		for _, e := range all {
-			v.Usage[e.Group] = valueUsage{p.Amount(e.Booked), usageStatus(p, e), e.ThresholdAlerted, e.ExhaustedAlerted}
+			v.Usage[e.Group] = valueUsage{p.Amount(e.Booked), p.Amount(e.Held), usageStatus(p, e), e.ThresholdAlerted, e.ExhaustedAlerted}
 		}
 		return &v, nil
 	})
@@ -162,7 +164,7 @@ func (a *API) usageLimits() {
 			return (status == "" || status == usageStatus(p, e)) && strings.Contains(e.Group, search)
 		})
 		return pageOf(&chosen, page, func(e *policies.Entity) usageEntity {
-			return usageEntity{e.ID, e.Group, p.Amount(e.Booked), usageStatus(p, e)}
+			return usageEntity{e.ID, e.Group, p.Amount(e.Booked), p.Amount(e.Held), usageStatus(p, e)}
 		}), nil
 	})
 	act(a, limits, "PUT", "/entities/reset", "update", "Reset what was used of a usage-limit policy", func(c *call, p *policies.UsageLimit, in *resetUsage) (*empty, error) {

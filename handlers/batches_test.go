@@ -166,6 +166,14 @@ func TestABatchIsMeteredFromItsFileToItsOutput(t *testing.T) {
 	if n := used(g, id, 0); n != 0 {
 		t.Errorf("%v tokens booked before it is done", n)
 	}
+	if a := ask(429, "POST", "/v1/chat/completions", `{"model":"m","max_tokens":2000,"messages":[{"role":"user","content":"hi"}]}`); a.Header.Get("Retry-After") != "" || !strings.Contains(a.Body, "batches") {
+		t.Errorf("%v %s", a.Header, a.Body) // nobody knows when
+	}
+	shown := g.Admin("GET", "/v1/policies/usage-limits/"+id+"?include_usage=true", nil).Get("value_key_usage_map.default.reserved_usage").Float()
+	listed := g.Admin("GET", "/v1/policies/usage-limits/"+id+"/entities", nil).Get("data.0.reserved_usage").Float()
+	if shown < 8000 || shown > 8500 || listed != shown {
+		t.Errorf("%v and %v tokens are shown as reserved", shown, listed)
+	}
 	g.Stop()
 	g.Load()
 	fits(2000, false)
@@ -366,5 +374,108 @@ func TestABatchIsBookedByItsOwnOutput(t *testing.T) {
 	}
 	if n := usedBetween(g, id, 8000, 8200); n < 8000 || n > 8200 {
 		t.Errorf("%v tokens booked for an answer without a status", n)
+	}
+}
+
+// Limits on the model are held against the models that the lines of the file name.
+func TestABatchIsLimitedByTheModelsOfItsLines(t *testing.T) {
+	p := newBatchProvider(t)
+	g := gatewaytest.Start(t, p.Provider("file"))
+	key, of := g.Key("k")
+	ask := func(method, path, body string) *gatewaytest.Answer {
+		return g.Do(method, path, body, "x-gw-api-key: "+key, "x-gw-provider: @file")
+	}
+	a, b := inputOf(1, 1000), strings.Replace(inputOf(1, 1000), `"m"`, `"dear"`, 1)
+	onDear := func(of string) []any {
+		return append(when("api_key", of), map[string]any{"key": "model", "value": "@file/dear"})
+	}
+	dear := usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 1500, "conditions": onDear(of)})
+	each := usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 10_000, "conditions": when("api_key", of), "group_by": by("model")})
+	for name, c := range map[string]struct {
+		file   string
+		status int
+		code   string
+	}{
+		"too much of the model": {a + b + b, 412, "06"},
+		"no model":              {a + strings.Replace(a, `"model":"m",`, "", 1), 400, "model_unread"},
+		"one of several models": {a + strings.Replace(a, `"max_tokens"`, `"fallbacks":["dear"],"max_tokens"`, 1), 400, "model_unread"},
+		"in capitals":           {a + strings.Replace(a, `"max_tokens"`, `"Model":"dear","max_tokens"`, 1), 400, "model_unread"},
+		"unread":                {"{", 412, "unmetered_call"},
+	} {
+		p.files["in"] = c.file
+		if a := ask("POST", "/v1/batches", makeBatch); a.Status != c.status || a.Get("error.code").Str != c.code || len(p.batches) > 0 {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		}
+	}
+	p.files["in"] = a + a + b
+	made := ask("POST", "/v1/batches", makeBatch)
+	if made.Status != 200 {
+		t.Fatalf("%d %s", made.Status, made.Body)
+	}
+	chat := func(model string) int {
+		return ask("POST", "/v1/chat/completions", `{"model":"`+model+`","max_tokens":1000,"messages":[{"role":"user","content":"hi"}]}`).Status
+	}
+	if m, d := chat("m"), chat("dear"); m != 200 || d != 429 {
+		t.Errorf("a call of m: %d, of dear: %d", m, d)
+	}
+	p.ends("completed", outputOf(10, 20)+strings.Replace(outputOf(30, 40), `"model":"m"`, `"model":"dear-2026-01-01"`, 1), 2)
+	ask("GET", "/v1/batches/"+made.Get("id").Str+"/output", "")
+	if n := used(g, dear, 70); n != 70 {
+		t.Errorf("%v tokens booked of the model", n)
+	}
+	if n := g.Admin("GET", "/v1/policies/usage-limits/"+each+"?include_usage=true", nil).Get("value_key_usage_map.model:dear.current_usage").Float(); n != 70 {
+		t.Errorf("%v tokens booked of the group of the model", n)
+	}
+	config := g.Do("POST", "/v1/batches", makeBatch, "x-gw-api-key: "+key, `x-gw-config: {"provider":"@file","override_params":{"model":"set"}}`)
+	if config.Status != 400 {
+		t.Errorf("a config that sets the model: %d %s", config.Status, config.Body)
+	}
+
+	// A limit of requests has the file read only if it is about the model.
+	key, of = g.Key("requests")
+	g.Admin("POST", "/v1/policies/rate-limits", map[string]any{"type": "requests", "unit": "rpm", "value": 1, "conditions": onDear(of)})
+	p.files["in"] = a + b + b
+	if one, two := ask("POST", "/v1/batches", makeBatch), ask("POST", "/v1/batches", makeBatch); one.Status != 200 || two.Status != 429 {
+		t.Errorf("%d %s, %d %s", one.Status, one.Body, two.Status, two.Body)
+	}
+	p.files["in"] = a
+	if a := ask("POST", "/v1/batches", makeBatch); a.Status != 200 {
+		t.Errorf("without the model: %d %s", a.Status, a.Body)
+	}
+	p.files["in"] = "{"
+	if a := ask("POST", "/v1/batches", makeBatch); a.Status != 412 || !strings.Contains(a.Get("error.message").Str, "requests of some models") {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
+// What a batch of a virtual key has reserved is not given back because of what another server says, to which the key leads later.
+func TestABatchIsSettledWhereItWasMade(t *testing.T) {
+	p, other := newBatchProvider(t), newBatchProvider(t)
+	g := gatewaytest.Start(t, trustLoopback)
+	g.Admin("POST", "/v1/virtual-keys", map[string]any{"name": "vk", "slug": "vk", "provider": "openai", "key": "sk", "custom_host": p.URL + "/v1"})
+	key, of := g.Key("k")
+	id := usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 10_000, "conditions": when("api_key", of)})
+	ask := func(method, path, body string) *gatewaytest.Answer {
+		return g.Do(method, path, body, "x-gw-api-key: "+key, "x-gw-virtual-key: vk")
+	}
+	p.files["in"], other.files["in"] = inputOf(2, 2000), inputOf(1, 1)
+	made := ask("POST", "/v1/batches", makeBatch)
+	other.batches = append(other.batches, map[string]any{"id": made.Get("id").Str, "object": "batch"})
+	other.ends("failed", "", 0)
+	reserved := func() float64 {
+		return g.Admin("GET", "/v1/policies/usage-limits/"+id+"?include_usage=true", nil).Get("value_key_usage_map.default.reserved_usage").Float()
+	}
+	before := reserved()
+	for _, host := range []*batchProvider{other, p} {
+		g.Admin("PUT", "/v1/virtual-keys/vk", map[string]any{"custom_host": host.URL + "/v1"})
+		if host == p {
+			p.ends("failed", "", 0)
+		}
+		if a := ask("GET", "/v1/batches/"+made.Get("id").Str, ""); a.Get("status").Str != "failed" {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		if after := reserved(); host == other && (before < 4000 || after != before) || host == p && after != 0 {
+			t.Errorf("%v were reserved, and %v are", before, after)
+		}
 	}
 }

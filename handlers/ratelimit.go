@@ -340,6 +340,8 @@ func deny(d *policies.Denial) *exchange.Error {
 		name = "policy " + d.Name + " (" + d.ID + ")"
 	}
 	switch {
+	case d.Unmetered != "" && d.Type == policies.Requests:
+		return exchange.Unmetered(d.Budget(), "Limit: "+name+" counts requests of some models, and those of the batch are not known: "+d.Unmetered)
 	case d.Unmetered != "":
 		return exchange.Unmetered(d.Budget(), "Usage limit: "+name+" counts "+counted(d.Type)+", and what the call uses is not known: "+d.Unmetered)
 	case d.UnknownPrice:
@@ -363,6 +365,9 @@ func deny(d *policies.Denial) *exchange.Error {
 			message += ", of which " + d.Text(d.Remaining) + " are left, and the call may use " + uses(d)
 		}
 		return exchange.OverBudget(message)
+	}
+	if d.Batches { // nobody knows for how long
+		return exchange.BudgetReserved(message+", of which batches that are not settled have reserved the rest: read their output, or wait until they have ended", 0)
 	}
 	return exchange.BudgetReserved(message+", of which other calls have reserved the rest", d.RetryAfter)
 }

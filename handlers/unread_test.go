@@ -117,7 +117,6 @@ func TestNothingUnreadPassesALimitOrAnEdit(t *testing.T) {
 		"a moderation without a model":    {"POST", "/v1/moderations", `{"input":"i"}`, jsonType, 200, unread, 200},
 		"a model that is null":            {"POST", "/v1/images/generations", `{"model":null,"prompt":"p"}`, jsonType, 200, unread, 200},
 		"a stored prompt":                 {"POST", "/v1/responses", `{"prompt":{"id":"pmpt_1"}}`, jsonType, 200, unread, 200},
-		"a batch":                         {"POST", "/v1/batches", `{"input_file_id":"f","endpoint":"/v1/chat/completions","completion_window":"24h"}`, jsonType, 200, unread, 400},
 		"an eval":                         {"POST", "/v1/evals/e/runs", `{"model":"cheap","data_source":{"type":"completions","model":"dear"}}`, jsonType, 200, unread, 400},
 		"parameters of an eval":           {"POST", "/v1/evals/e/runs", `{"data_source":{"sampling_params":{"model":"dear"}}}`, jsonType, 200, unread, 400},
 		"a criterion of an eval":          {"POST", "/v1/evals", `{"model":"cheap","testing_criteria":[{"type":"label_model","model":"dear"}]}`, jsonType, 200, unread, 400},

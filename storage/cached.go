@@ -228,6 +228,22 @@ func (c *Cached[T]) Where(index, value string) []*T {
 	return nil
 }
 
+// Len returns how many rows in memory [Cached.Where] returns, which they are not lent for. Memory does not say what a change may depend
+// on.
+func (c *Cached[T]) Len(index, value string) int {
+	m := c.Memory()
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	values, ok := m.groups[index]
+	if !ok {
+		panic(fmt.Sprintf("storage: %s has no index %s of several rows", c.rows.name, index))
+	}
+	if rows := values[value]; rows != nil {
+		return len(rows.rows)
+	}
+	return 0
+}
+
 // where is Where in the transaction.
 func (c *Cached[T]) where(index, value string) (found []*T) {
 	for _, ix := range c.rows.grouping {

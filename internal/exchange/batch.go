@@ -2,14 +2,19 @@ package exchange
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/prices"
+	"github.com/caddy-gw/gateway/internal/validation"
 )
 
 // Batches are the batches that providers have accepted, see [policies.Limits].
@@ -62,19 +67,39 @@ func (a *Attempt) addLines(d *estimate.Demand, learned *estimate.Estimator) {
 		f.refusal = f.read(func(l *Line) string {
 			one := a.lineDemand(l)
 			if one.Unmetered == "" {
-				f.calls.Add(learned, &one)
+				f.calls.Add(learned, &one, a.unnamed(l))
 			}
 			return one.Unmetered
 		})
 	}
-	switch {
+	switch d.Lines = &f.calls; {
 	case f.refusal == nil:
-		d.Lines = &f.calls
 	case f.refusal.Code == codeUnmetered:
 		d.Unmetered = f.refusal.Message
 	default:
 		d.Failed = f.refusal
 	}
+}
+
+// unnamed is why a call of the batch may be answered by another model than the one that it names; "": it is not.
+func (a *Attempt) unnamed(l *Line) string {
+	member := a.Payload().modelsSet()
+	if member == "" && !l.Record {
+		gjson.ParseBytes(l.Body).ForEach(func(name, value gjson.Result) bool {
+			switch {
+			case value.Type == gjson.Null, name.Str == "model":
+				return true
+			case strings.EqualFold(name.Str, "model"), strings.EqualFold(name.Str, "models"), validation.NamesModels(name.Str),
+				slices.Contains(l.Endpoint.Models, name.Str) && hasModel(name.Str, value):
+				member = name.Str
+			}
+			return member == ""
+		})
+	}
+	if member == "" {
+		return ""
+	}
+	return "a line may name other models in " + credentials.Clip(member)
 }
 
 // lineDemand is what a call of the batch may use, as if it were made by itself.
@@ -101,8 +126,9 @@ func (a *Attempt) lineDemand(l *Line) estimate.Demand {
 	return d
 }
 
-// BatchName is what a batch of the attempt's provider is found by.
-func (a *Attempt) BatchName(id string) policies.BatchName {
+// BatchName is what a batch of the attempt's provider is found by, whose base URL is destination: a virtual key may be made to lead
+// elsewhere, where nobody knows what the batch used.
+func (a *Attempt) BatchName(destination, id string) policies.BatchName {
 	r := a.Route
 	account := "account " + r.Account
 	switch {
@@ -111,22 +137,27 @@ func (a *Attempt) BatchName(id string) policies.BatchName {
 		account = "key " + r.KeyID
 	default:
 		account = "provider " + r.Provider
-		if r.BaseURL != nil {
-			account += " " + r.BaseURL.Host
-		}
 	}
-	return policies.BatchName{WorkspaceID: a.call.Caller.WorkspaceID, Account: account, ID: id}
+	if len(destination) > maxDestination {
+		destination = fmt.Sprintf("%x", sha256.Sum256([]byte(destination)))
+	}
+	return policies.BatchName{WorkspaceID: a.call.Caller.WorkspaceID, Account: account + " " + destination, ID: id}
 }
+
+// maxDestination bounds what a batch keeps of a base URL, in bytes.
+const maxDestination = 256
 
 // Reserved has what a verdict reserved kept for the batch that the attempts at the target make.
 func (a *Attempt) Reserved(v *policies.Verdict) { a.verdict = v }
 
 // Accepted notes the batch that the provider has made of the call, and keeps what is reserved for it. It is called before the
 // caller gets the batch's id. If there is an error, all that was reserved counts as used.
-func (a *Attempt) Accepted(ctx context.Context, id string) error {
-	b := &policies.Batch{BatchName: a.BatchName(id), Provider: a.Route.Provider}
-	if a.batch != nil && a.batch.was {
-		b.Model = a.batch.calls.Model
+func (a *Attempt) Accepted(ctx context.Context, name policies.BatchName) error {
+	b := &policies.Batch{BatchName: name, Provider: a.Route.Provider}
+	if a.batch != nil && a.batch.was && a.batch.calls.Unnamed == "" {
+		for i := range a.batch.calls.Models {
+			b.Models = append(b.Models, a.batch.calls.Models[i].Model)
+		}
 	}
 	parked, err := a.call.Gateway.Batches.Park(ctx, a.verdict, b)
 	if a.batch != nil {

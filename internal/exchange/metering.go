@@ -48,6 +48,7 @@ const (
 const (
 	inBackground = "the provider answers before it has done its work"
 	grantsAccess = "the provider is used past the gateway then"
+	trains       = "the provider chooses how often a job reads its file, and says only afterwards what it trained on; to allow such jobs, exclude createFinetune in a condition of the policy on endpoint_type"
 )
 
 func later(why string) metering { return metering{how: unmetered, why: why} }
@@ -85,8 +86,8 @@ var meterings = map[string]metering{
 	"GET /v1/realtime":                unbounded,
 
 	"POST /v1/batches":                                        {how: reported, answer: -1, lines: true},
-	"POST /v1/fine_tuning/jobs":                               later(inBackground),
-	"POST /v1/fine_tuning/jobs/{id}/resume":                   later(inBackground),
+	"POST /v1/fine_tuning/jobs":                               later(trains),
+	"POST /v1/fine_tuning/jobs/{id}/resume":                   later(trains),
 	"POST /v1/fine_tuning/alpha/graders/run":                  later("the answer does not say it"),
 	"POST /v1/threads/runs":                                   later(inBackground),
 	"POST /v1/threads/{id}/runs":                              later(inBackground),

@@ -1,9 +1,12 @@
 package exchange
 
 import (
+	"strconv"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/validation"
 )
 
@@ -25,6 +28,12 @@ func (c *Call) otherModels() (member string) {
 
 // RefuseUnread refuses an attempt whose model has to be known, and is not; why completes the message.
 func (a *Attempt) RefuseUnread(why string) *Error {
+	if a.batch != nil && a.batch.was && a.batch.calls.Unnamed != "" {
+		e := badRequest("input_file_id", "model_unread", "It is not known which models the lines of the batch's file call, and "+why+": "+a.batch.calls.Unnamed+
+			"; name one in each line, and at most "+strconv.Itoa(estimate.MaxModels)+" in a file")
+		e.Caller = true
+		return e
+	}
 	key := a.Payload().modelsSet()
 	if key == "" || a.call.mayHaveOther(a.Model) {
 		return a.call.RefuseUnread(why)

@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/routing"
 )
 
 // batches is the stage that has batches metered. What a batch may use is read from the lines of its file when it is
@@ -88,19 +89,19 @@ func (h *batches) Request(ctx context.Context, r *Request) (any, *exchange.Error
 	}
 	switch x.Endpoint.Name {
 	case exchange.CreateBatch:
-		return &acceptedBatch{h, r.rt}, nil
+		return &acceptedBatch{h, r.rt, r.Target}, nil
 	case "retrieveBatch", "cancelBatch":
 		id := strings.Split(strings.TrimPrefix(x.Path, "/batches/"), "/")[0]
-		if name := r.Attempt.BatchName(id); known.AwaitsBatch(&name) {
-			return &seenBatches{h, r.rt}, nil
+		if name := batchName(x, r.Attempt, r.Target, id); known.AwaitsBatch(&name) {
+			return &seenBatches{h, r.rt, r.Target}, nil
 		}
 	case "listBatches":
 		if known.AwaitsBatches(x.Caller.WorkspaceID) {
-			return &seenBatches{h, r.rt}, nil
+			return &seenBatches{h, r.rt, r.Target}, nil
 		}
 	case "retrieveFileContent", exchange.BatchOutput:
 		file := path.Base(strings.TrimSuffix(r.Path, "/content"))
-		name := r.Attempt.BatchName("")
+		name := batchName(x, r.Attempt, r.Target, "")
 		if b := known.BatchOfOutput(name.WorkspaceID, name.Account, file); b != nil && (b.Confirmed || h.confirmed(ctx, r, b)) {
 			return &batchUse{h, r.rt, b}, nil
 		}
@@ -122,7 +123,7 @@ func (h *batches) confirmed(ctx context.Context, r *Request, b *policies.Batch) 
 	if batch.Get("id").Str != b.ID {
 		return false
 	}
-	h.see(ctx, r.rt.x, r.Attempt, batch)
+	h.see(ctx, r.rt.x, r.Attempt, r.Target, batch)
 	return batch.Get("output_file_id").Str == b.OutputFile
 }
 
@@ -153,8 +154,9 @@ func (h *batches) failed(rt *roundTrip, id string, err error) {
 
 // acceptedBatch looks at the answer to a call that makes a batch.
 type acceptedBatch struct {
-	h  *batches
-	rt *roundTrip
+	h      *batches
+	rt     *roundTrip
+	target *routing.Target
 }
 
 // Response notes the batch, before the client gets its id.
@@ -167,7 +169,7 @@ func (a *acceptedBatch) Response(ctx context.Context, res *http.Response) error 
 	if id == "" {
 		return nil
 	}
-	if err := a.rt.attempt.Accepted(context.WithoutCancel(ctx), id); err != nil {
+	if err := a.rt.attempt.Accepted(context.WithoutCancel(ctx), batchName(a.rt.x, a.rt.attempt, a.target, id)); err != nil {
 		a.h.failed(a.rt, id, err)
 	}
 	return nil
@@ -175,8 +177,9 @@ func (a *acceptedBatch) Response(ctx context.Context, res *http.Response) error 
 
 // seenBatches looks at answers that describe batches.
 type seenBatches struct {
-	h  *batches
-	rt *roundTrip
+	h      *batches
+	rt     *roundTrip
+	target *routing.Target
 }
 
 // Response notes what became of the batches.
@@ -188,21 +191,34 @@ func (s *seenBatches) Response(ctx context.Context, res *http.Response) error {
 	answer := gjson.ParseBytes(body)
 	if list := answer.Get("data"); list.IsArray() {
 		list.ForEach(func(_, batch gjson.Result) bool {
-			s.h.see(ctx, s.rt.x, s.rt.attempt, batch)
+			s.h.see(ctx, s.rt.x, s.rt.attempt, s.target, batch)
 			return true
 		})
 		return nil
 	}
-	s.h.see(ctx, s.rt.x, s.rt.attempt, answer)
+	s.h.see(ctx, s.rt.x, s.rt.attempt, s.target, answer)
 	return nil
 }
 
+// batchName is what a batch is found by, at the destination of an attempt.
+func batchName(x *exchange.Exchange, a *exchange.Attempt, t *routing.Target, id string) policies.BatchName {
+	base := a.Route.BaseURL
+	if base == nil {
+		base, _ = dialect(a.Route).Base(func(name string) string { return setting(x.Call, a.Route, t, name) }) // without one, nothing is sent
+	}
+	destination := ""
+	if base != nil {
+		destination = base.Scheme + "://" + base.Host + base.Path
+	}
+	return a.BatchName(destination, id)
+}
+
 // see notes what a provider says of a batch. If that fails, it is noted another time.
-func (h *batches) see(ctx context.Context, x *exchange.Exchange, target *exchange.Attempt, batch gjson.Result) {
+func (h *batches) see(ctx context.Context, x *exchange.Exchange, a *exchange.Attempt, t *routing.Target, batch gjson.Result) {
 	if x.Gateway.Batches == nil {
 		return
 	}
-	name := target.BatchName(batch.Get("id").Str)
+	name := batchName(x, a, t, batch.Get("id").Str)
 	output, nothing := outcomeOf(batch)
 	if err := x.Gateway.Batches.SeeBatch(context.WithoutCancel(ctx), &name, output, nothing); err != nil {
 		h.f.logger.Error("noting what became of a batch", zap.String("batch", name.ID), zap.String("trace_id", x.Trace.ID), zap.Error(err))
@@ -235,7 +251,7 @@ func (u *batchUse) Response(ctx context.Context, res *http.Response) error {
 	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Encoding") != "" || res.Header.Get("Content-Range") != "" {
 		return nil
 	}
-	sum := &batchSum{costOf: u.rt.attempt.CostOf, model: u.batch.Model}
+	sum := &batchSum{costOf: u.rt.attempt.CostOf, models: u.batch.Models}
 	res.Body = &outputLines{src: res.Body, call: u.rt.call, each: sum.add, done: func(unread bool) { u.settle(context.WithoutCancel(ctx), sum, unread) }}
 	return nil
 }
@@ -244,7 +260,7 @@ func (u *batchUse) Response(ctx context.Context, res *http.Response) error {
 func (u *batchUse) settle(ctx context.Context, sum *batchSum, unread bool) {
 	used := policies.Used{
 		Tokens: sum.usage.Prompt + sum.usage.Completion, Cost: sum.cost,
-		Unknown: unread || sum.unknown, CostUnknown: sum.unpriced,
+		Unknown: unread || sum.unknown, CostUnknown: sum.unpriced, Of: sum.of,
 	}
 	settled, err := u.rt.x.Gateway.Batches.SettleBatch(ctx, &u.batch.BatchName, used)
 	if err != nil {

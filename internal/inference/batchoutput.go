@@ -43,7 +43,7 @@ func (v *outputFile) Path(ctx context.Context) (string, *exchange.Error) {
 			Message: "Provider " + target.Route.Provider + " answered " + strconv.Itoa(status) + " for the batch",
 		}
 	}
-	(&batches{v.f}).see(ctx, x, target, gjson.ParseBytes(body))
+	(&batches{v.f}).see(ctx, x, target, v.c.Target, gjson.ParseBytes(body))
 	for _, field := range []string{"output_file_id", "error_file_id"} {
 		if id := gjson.GetBytes(body, field).Str; id != "" && !strings.ContainsAny(id, "/?#%\\") {
 			return "/files/" + id + "/content", nil

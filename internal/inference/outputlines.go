@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/prices"
 )
 
@@ -86,8 +89,9 @@ func (l *outputLines) Close() error {
 // batchSum is what the calls of a batch used, by the lines of its output.
 type batchSum struct {
 	costOf func(u *prices.Usage, models ...string) (prices.Amount, bool) // by the first of the models that has a price
-	model  string                                                        // of all calls, as it was asked for; "": that is not known
+	models []string                                                      // of the calls, as they were asked for; none: they are not known
 
+	of       map[string]*policies.Used // of each model, if there are several
 	usage    prices.Usage
 	cost     prices.Amount
 	priced   bool // some call has a price
@@ -120,8 +124,44 @@ func (s *batchSum) add(line []byte) {
 		found := hostedIn(m.output)
 		u.WebSearches, u.FileSearches = found.web, found.files
 	}
+	answered := text(m.model)
+	model := s.askedFor(answered)
 	s.usage.Add(&u.Usage)
-	cost, known := s.costOf(&u.Usage, s.model, text(m.model))
+	cost, known := s.costOf(&u.Usage, model, answered)
 	s.cost = s.cost.Plus(cost)
 	s.priced, s.unpriced = s.priced || known, s.unpriced || !known
+	if len(s.models) < 2 {
+		return
+	}
+	if s.of == nil {
+		s.of = make(map[string]*policies.Used)
+		for _, name := range s.models {
+			s.of[name] = new(policies.Used)
+		}
+	}
+	of := s.of[model]
+	if of == nil { // it may be any
+		for _, of := range s.of {
+			of.Unknown = true
+		}
+		return
+	}
+	of.Tokens = estimate.Sum(of.Tokens, u.Prompt+u.Completion)
+	of.Cost, of.CostUnknown = of.Cost.Plus(cost), of.CostUnknown || !known
+}
+
+// askedFor returns the model of the batch that has answered, by the name in the answer, which may be that of a version of it; "": that
+// is not known.
+func (s *batchSum) askedFor(answered string) (model string) {
+	if len(s.models) == 1 {
+		return s.models[0]
+	}
+	for _, name := range s.models {
+		if version, ok := strings.CutPrefix(answered, name); ok && (version == "" || version[0] == '-' && strings.Trim(version, "-0123456789") == "") {
+			if len(name) > len(model) {
+				model = name
+			}
+		}
+	}
+	return model
 }

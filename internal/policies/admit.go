@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
@@ -32,6 +33,7 @@ type Verdict struct {
 	fewMatched  [4]*Rule
 	demand      *estimate.Demand // nil: no policy has asked for it
 	most        prices.Usage     // that it may use
+	ofModel     map[int]string   // of claims, the model of a batch that has several
 	place       bool             // it takes the place of a batch of its workspace
 }
 
@@ -47,6 +49,8 @@ type Denial struct {
 	UnknownPrice, Spent bool
 	// Never: the call may use more than a rate limit of tokens ever allows at once.
 	Never bool
+	// Batches: what batches hold of the budget keeps the call out, whatever becomes of other calls. They may hold it for days.
+	Batches bool
 	// Unmetered is why it is not known what the call uses; "": it is.
 	Unmetered string
 }
@@ -73,14 +77,14 @@ const (
 	ScopeCall         // those that do not depend on the target
 	ScopeTarget       // those that do
 
-	// With one of these, only some of those: the policies of requests, and all others.
+	// With one of these, only some of those: the policies of requests that do not depend on the model, and all others.
 	OfRequests Scope = 1 << 6
 	OfUsage    Scope = 1 << 7
 )
 
 // includes reports whether a rule is one of those for a call.
 func (a Scope) includes(r *Rule, f Call) bool {
-	if a&OfRequests != 0 && r.Type != Requests || a&OfUsage != 0 && r.Type == Requests {
+	if which := a & (OfRequests | OfUsage); which != 0 && (which == OfRequests) != (r.Type == Requests && !r.dependsOnModel()) {
 		return false
 	}
 	a &^= OfRequests | OfUsage
@@ -113,7 +117,7 @@ func (l *Limits) Admit(ctx context.Context, workspace string, f Call, ask Scope,
 		case moved:
 			moves++
 			continue
-		case freed == nil || maxWait <= 0:
+		case freed == nil || maxWait <= 0 || v.Denied.Batches:
 			return v, nil
 		}
 		if late == nil {
@@ -149,48 +153,29 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 	rules := a.byWorkspace[workspace].of(f, unread, a.allWorkspaces.of(f, unread, someRules[:0]))
 	for _, list := range [...][]*Rule{rules, carried[0], carried[1], carried[2], carried[3], carried[4], carried[5]} {
 		for _, r := range list {
-			switch {
-			case !ask.includes(r, f):
-				continue
-			case unread && r.undecided(f, alias):
-				v.Undecided = r
-				return false, nil, nil
-			case !matches(r.Conditions, f):
+			if !ask.includes(r, f) {
 				continue
 			}
-			counters, begun := r.at(now)
-			if begun {
-				l.reset(r)
-			}
-			key, ok := group(counters.name, r.grouping(f), f)
-			if !ok {
+			if !unread || !r.undecided(f, alias) {
+				if claims, err = v.claim(claims, workspace, r, f, nil, now); v.refused() || err != nil {
+					return false, nil, err
+				}
 				continue
 			}
-			claim := ledger.Claim{Key: key, Limit: r.Limit, Window: r.Window, Units: 1, Estimate: r.Budget() || r.Type != Requests}
-			if r.Type != Requests {
-				counts, denied := v.estimate(&claim, r, f)
-				switch {
-				case v.demand.Failed != nil:
-					return false, nil, v.demand.Failed
-				case denied != nil && denied.UnknownPrice && unread && v.demand.Lines == nil:
-					v.Undecided = r
-					return false, nil, nil
-				case denied != nil:
-					denied.Rule, denied.Group = r, valueKey(r.GroupBy, key, counters.name)
-					v.Denied = denied
-					return false, nil, nil
-				case !counts:
-					continue
+			lines, err := v.lines(r, f)
+			if lines == nil {
+				return false, nil, err
+			}
+			for i := range lines.Models {
+				of := &lines.Models[i]
+				claims, err = v.claim(claims, workspace, r, ofModel{f, of.Model, alias + of.Model}, of, now)
+				if v.refused() || err != nil {
+					return false, nil, err
+				}
+				if n := len(v.matched); n > 0 && v.matched[n-1] == r && r.Type == Requests && !slices.Contains(r.GroupBy, KeyModel) {
+					break // a batch is one request
 				}
 			}
-			if r.bounded() {
-				caller := caller{workspace: workspace}
-				caller.key, _ = grouped(f, KeyAPIKey)
-				v.refs = append(v.refs, l.groups.find(counters, short(counters.name, key), caller, f))
-				v.refs[len(v.refs)-1].claim(&claim, counters, f)
-			}
-			claims = append(claims, claim)
-			v.matched = append(v.matched, r)
 		}
 	}
 	if len(claims) == 0 {
@@ -204,14 +189,101 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 	return decision.Admitted && !l.groups.confirm(v.refs), decision.Freed, nil
 }
 
-// estimate asks for as much as a call may use. counts: it may use something. denied is why no bound
-// of it is known; its rule is not set.
-func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call) (counts bool, denied *Denial) {
+// refused reports whether a policy has refused the call before it was counted.
+func (v *Verdict) refused() bool { return v.Denied != nil || v.Undecided != nil }
+
+// claim adds what a rule counts of a call, if it matches; of a batch, of those of its calls that have one model, unless of is nil.
+func (v *Verdict) claim(claims []ledger.Claim, workspace string, r *Rule, f Call, of *estimate.LinesOf, now time.Time) ([]ledger.Claim, error) {
+	if !matches(r.Conditions, f) {
+		return claims, nil
+	}
+	counters, begun := r.at(now)
+	if begun {
+		v.limits.reset(r)
+	}
+	key, ok := group(counters.name, r.grouping(f), f)
+	if !ok {
+		return claims, nil
+	}
+	claim := ledger.Claim{Key: key, Limit: r.Limit, Window: r.Window, Units: 1, Estimate: r.Budget() || r.Type != Requests}
+	if r.Type != Requests {
+		counts, denied := v.estimate(&claim, r, f, of)
+		_, unread := f.ModelUnread()
+		switch {
+		case v.demand.Failed != nil:
+			return claims, v.demand.Failed
+		case denied != nil && denied.UnknownPrice && unread && v.demand.Lines == nil:
+			v.Undecided = r
+			return claims, nil
+		case denied != nil:
+			denied.Rule, denied.Group = r, valueKey(r.GroupBy, key, counters.name)
+			v.Denied = denied
+			return claims, nil
+		case !counts:
+			return claims, nil
+		}
+	}
+	if r.bounded() {
+		caller := caller{workspace: workspace}
+		caller.key, _ = grouped(f, KeyAPIKey)
+		groups := v.limits.groups
+		v.refs = append(v.refs, groups.find(counters, short(counters.name, key), caller, f))
+		v.refs[len(v.refs)-1].claim(&claim, counters, f)
+	}
+	if of != nil && len(v.demand.Lines.Models) > 1 {
+		if v.ofModel == nil {
+			v.ofModel = make(map[int]string)
+		}
+		v.ofModel[len(claims)] = of.Model
+	}
+	v.matched = append(v.matched, r)
+	return append(claims, claim), nil
+}
+
+// lines returns the calls of a batch, for a rule that may match some of them, depending on their models. nil: the rule refuses the
+// call, or the calls cannot be had now, which is the error.
+func (v *Verdict) lines(r *Rule, f Call) (*estimate.Lines, error) {
+	switch d := v.asks(f); {
+	case d.Failed != nil:
+		return nil, d.Failed
+	case d.Unmetered != "" && d.Lines != nil:
+		v.Denied = &Denial{Rule: r, Unmetered: d.Unmetered}
+		return nil, nil
+	case d.Lines == nil || d.Lines.Unnamed != "":
+		v.Undecided = r
+		return nil, nil
+	default:
+		return d.Lines, nil
+	}
+}
+
+// asks returns what the call may use.
+func (v *Verdict) asks(f Call) *estimate.Demand {
 	if v.demand == nil {
 		demand := f.Demand(v.limits.learned)
 		v.demand, v.most = &demand, v.limits.learned.Most(&demand)
 	}
-	d := v.demand
+	return v.demand
+}
+
+// ofModel is a call that makes a batch, as those of its calls that have one model.
+type ofModel struct {
+	Call
+	model, alias string
+}
+
+// Attribute is [Call.Attribute].
+func (c ofModel) Attribute(key string) (value, alias string, ok bool) {
+	if key == KeyModel {
+		return c.model, c.alias, true
+	}
+	return c.Call.Attribute(key)
+}
+
+// estimate asks for as much as a call may use, or those calls of a batch that have one model, unless of is nil. counts: it may
+// use something. denied is why no bound of it is known; its rule is not set.
+func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call, of *estimate.LinesOf) (counts bool, denied *Denial) {
+	d := v.asks(f)
 	switch {
 	case d.Free:
 		return false, nil
@@ -225,9 +297,22 @@ func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call) (counts bool, denie
 		}
 		v.place = true
 	}
-	c.Units = estimate.Sum(v.most.Prompt, v.most.Completion)
+	if of == nil && d.Lines != nil {
+		of = &d.Lines.LinesOf
+	}
+	most := &v.most
+	if of != nil {
+		most = &of.Most
+	}
+	c.Units = estimate.Sum(most.Prompt, most.Completion)
 	if r.Type == Cost {
-		cost, known := d.Cost(&v.most)
+		var cost prices.Amount
+		var known bool
+		if of != nil {
+			cost, known = of.Cost, !of.Unpriced
+		} else {
+			cost, known = d.Cost(most)
+		}
 		switch {
 		case known:
 			c.Units = int64(cost)
@@ -268,13 +353,21 @@ func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim) {
 		if s.RetryAfter == 0 {
 			continue
 		}
-		d := &Denial{Rule: r, State: s, Needs: claims[i].Units}
+		d := &Denial{Rule: r, State: s}
+		for j := range claims { // of the models of a batch, which may share a counter
+			if claims[j].Key == claims[i].Key {
+				d.Needs = estimate.Sum(d.Needs, claims[j].Units)
+			}
+		}
 		switch {
 		case r.Budget():
 			if d.Spent = !s.MayFit; d.Spent && claims[i].Limit == r.Limit { // otherwise there was no room for a value
 				v.limits.checkAlerts(r, claims[i].Key, s.Limit-s.Remaining-s.Held, true)
 			}
 			d.RetryAfter = v.limits.waits.wait(claims[i].Key)
+			if held := v.limits.parked.holds(claims[i].Key); !d.Spent && held > 0 && d.Needs > s.Remaining+s.Held-held {
+				d.Batches, d.RetryAfter = true, r.Window
+			}
 		case s.RetryAfter == ledger.Never:
 			d.RetryAfter, d.Never = r.Window, r.Type == Tokens && d.Needs > r.Limit
 		}

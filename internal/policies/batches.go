@@ -3,6 +3,7 @@ package policies
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 // costs stays reserved under its name until it is known what the batch used.
 type Batch struct {
 	BatchName
-	Provider  string    `json:"provider"`        // slug or name, as callers have it
-	Model     string    `json:"model,omitempty"` // of all of its calls; "": that is not known, or they have several
+	Provider  string    `json:"provider"`         // slug or name, as callers have it
+	Models    []string  `json:"models,omitempty"` // of its calls; none: they are not known
 	CreatedAt time.Time `json:"created_at"`
 	// OutputFile is the provider's id of the file with its output; "": that is not known yet. Confirmed: the provider
 	// has said so, and not only a client.
@@ -36,7 +37,8 @@ type BatchName struct {
 
 // A batchClaim is what a batch holds of a counter.
 type batchClaim struct {
-	Type string `json:"type"` // of the policy: tokens or cost
+	Type  string `json:"type"`            // of the policy: tokens or cost
+	Model string `json:"model,omitempty"` // whose calls it is for; "": those of all
 	ledger.Held
 }
 
@@ -52,7 +54,7 @@ const (
 
 	maxBatchName   = 512      // bytes of its id
 	maxBatchFile   = 2048     // of that of its output
-	maxBatchClaims = 16 << 10 // of the names of its counters
+	maxBatchClaims = 32 << 10 // of the names of its counters and models
 	bytesOfBatch   = 1 << 10  // of these names that are as much as another batch
 )
 
@@ -65,7 +67,10 @@ func (b *Batch) key() string { return b.Key() }
 func (b *Batch) weight() int {
 	n := 0
 	for i := range b.Claims {
-		n += len(b.Claims[i].Key)
+		n += len(b.Claims[i].Key) + len(b.Claims[i].Model)
+	}
+	for _, model := range b.Models {
+		n += len(model)
 	}
 	return 1 + n/bytesOfBatch
 }
@@ -83,6 +88,9 @@ const (
 	batchWorkspace = "workspace"
 	batchID        = "id"
 	batchOutput    = "output"
+	batchOpen      = "open" // those that are not settled, by workspace
+	batchHeld      = "held" // those that hold something, by workspace and in all, once for each unit of their weight
+	batchIdle      = "idle" // others, by workspace and in all, and by the day on which they were made
 )
 
 func openBatches(ctx context.Context, db *storage.DB) (*Batches, error) {
@@ -97,9 +105,33 @@ func openBatches(ctx context.Context, db *storage.DB) (*Batches, error) {
 				return nil
 			}
 			return []string{outputName(b.WorkspaceID, b.Account, b.OutputFile)}
+		}),
+		index(batchOpen, func(b *Batch) []string {
+			if b.Settled {
+				return nil
+			}
+			return []string{b.WorkspaceID}
+		}),
+		index(batchHeld, func(b *Batch) (keys []string) {
+			if !b.holds() {
+				return nil
+			}
+			for n := range b.weight() {
+				keys = append(keys, numbered(b.WorkspaceID, n), numbered("", n))
+			}
+			return keys
+		}),
+		index(batchIdle, func(b *Batch) []string {
+			if b.holds() {
+				return nil
+			}
+			day := b.CreatedAt.UTC().Format(time.DateOnly)
+			return []string{b.WorkspaceID + "\x00" + day, "\x00" + day}
 		})))}
 	return b, b.rows.Load(ctx)
 }
+
+func numbered(workspace string, n int) string { return strconv.Itoa(n) + "\x00" + workspace }
 
 func outputName(workspace, account, file string) string {
 	return workspace + "\x00" + account + "\x00" + file
@@ -140,14 +172,7 @@ func (b *Batches) Awaits(name *BatchName) bool {
 }
 
 // AwaitsAny reports whether any batch of a workspace is not settled.
-func (b *Batches) AwaitsAny(workspace string) bool {
-	for _, row := range b.rows.Memory().Where(batchWorkspace, workspace) {
-		if !row.Settled {
-			return true
-		}
-	}
-	return false
-}
+func (b *Batches) AwaitsAny(workspace string) bool { return b.rows.Len(batchOpen, workspace) > 0 }
 
 // NameOutput notes which file has the output of a batch, as a client says. The error is a *FieldError, or the error of the
 // store.
@@ -175,38 +200,46 @@ func (b *Batches) Of(workspace string, limit int) []string {
 // fits reports whether there is room for batches of a workspace, which come to so much besides those that are known. Those
 // that hold nothing make room.
 func (b *Batches) fits(workspace string, more int) bool {
-	own, all := more, more
-	for _, row := range b.rows.Memory().All() {
-		if row.holds() {
-			all += row.weight()
-			if row.WorkspaceID == workspace {
-				own += row.weight()
-			}
-		}
-	}
-	return fairshare.Left(int64(own), int64(maxBatches-all)) >= 0
+	return fairshare.Left(int64(more+b.held(workspace)), int64(maxBatches-more-b.held(""))) >= 0
 }
 
-// makeRoom removes a batch that holds nothing if there are too many: the oldest one of the workspace, or else of any.
-func (b *Batches) makeRoom(tx *storage.Txn, workspace string) error {
-	rows := b.rows.Memory().All()
-	if len(rows) < maxBatches {
-		return nil
-	}
-	var oldest *Batch
-	for _, row := range rows {
-		own := row.WorkspaceID == workspace
-		switch {
-		case row.holds():
-		case oldest == nil, own && oldest.WorkspaceID != workspace, own == (oldest.WorkspaceID == workspace) && row.CreatedAt.Before(oldest.CreatedAt):
-			oldest = row
+// held is what the batches of a workspace that hold something come to; "": those of all.
+func (b *Batches) held(workspace string) (weight int) {
+	for n := 0; ; n++ { // few have more than 1, and none more than 1+maxBatchClaims/bytesOfBatch
+		of := b.rows.Len(batchHeld, numbered(workspace, n))
+		if of == 0 {
+			return weight
 		}
+		weight += of
 	}
-	if oldest == nil {
+}
+
+// makeRoom removes a batch that holds nothing if there are too many: one of the workspace, or else of any, of the first day of
+// which there is one.
+func (b *Batches) makeRoom(tx *storage.Txn, workspace string, now time.Time) error {
+	if len(b.rows.Memory().All()) < maxBatches {
 		return nil
 	}
-	if err := b.rows.In(tx).Delete(tx, oldest.key()); !errors.Is(err, storage.ErrNotFound) {
+	row := b.idle(workspace, now)
+	if row == nil {
+		row = b.idle("", now)
+	}
+	if row == nil {
+		return nil
+	}
+	if err := b.rows.In(tx).Delete(tx, row.key()); !errors.Is(err, storage.ErrNotFound) {
 		return err
+	}
+	return nil
+}
+
+// idle returns an old batch that holds nothing; nil: there is none.
+func (b *Batches) idle(workspace string, now time.Time) *Batch {
+	const day = 24 * time.Hour
+	for at := now.UTC().Add(-BatchesLast - day); !at.After(now.Add(day)); at = at.Add(day) {
+		if rows := b.rows.Memory().Where(batchIdle, workspace+"\x00"+at.Format(time.DateOnly)); len(rows) > 0 {
+			return rows[0]
+		}
 	}
 	return nil
 }

@@ -2,12 +2,15 @@ package policies
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
+	"github.com/caddy-gw/gateway/internal/policies/ledger"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -22,7 +25,7 @@ type batchCall struct {
 func (c batchCall) Demand(*estimate.Estimator) estimate.Demand {
 	return estimate.Demand{
 		Model: estimate.Model{Workspace: "ws-1"},
-		Lines: &estimate.Lines{Calls: 1, Most: prices.Usage{Prompt: c.tokens}, Cost: prices.Amount(10 * c.tokens)},
+		Lines: &estimate.Lines{LinesOf: estimate.LinesOf{Calls: 1, Most: prices.Usage{Prompt: c.tokens}, Cost: prices.Amount(10 * c.tokens)}},
 	}
 }
 
@@ -141,9 +144,8 @@ func TestWhatBatchesReserveIsBookedOnce(t *testing.T) {
 				}
 			case "restart":
 				w.restart()
-			case "kill": // nothing is written any more
-				w.Close()
-				w.open()
+			case "kill":
+				w.kill()
 			case "read", "read twice", "unknown":
 				id := some(open)
 				if id == "" {
@@ -286,5 +288,137 @@ func TestWhatCannotBeParkedCountsAsUsed(t *testing.T) {
 	w.settle(v, Used{Tokens: 100})
 	if n := w.booked("b")["default"]; n != 100 {
 		t.Errorf("%d booked", n)
+	}
+}
+
+// A mixedCall makes a batch whose calls have several models.
+type mixedCall struct {
+	call
+	lines *estimate.Lines
+}
+
+func (c mixedCall) Demand(*estimate.Estimator) estimate.Demand {
+	return estimate.Demand{Model: estimate.Model{Workspace: "ws-1"}, Lines: c.lines}
+}
+
+// mixed has calls of so many tokens, by model.
+func mixed(tokens map[string]int64) mixedCall {
+	lines := new(estimate.Lines)
+	for _, model := range slices.Sorted(maps.Keys(tokens)) {
+		of := estimate.LinesOf{Model: model, Calls: 1, Most: prices.Usage{Prompt: tokens[model]}}
+		lines.Models = append(lines.Models, of)
+		lines.Most.Add(&of.Most)
+	}
+	return mixedCall{call{"unseen": {"", "@own/"}}, lines}
+}
+
+// A policy about the model counts those calls of a batch that have it, and a batch is one request.
+func TestABatchIsCountedByTheModelsOfItsCalls(t *testing.T) {
+	w := newWorld(t)
+	one := func(p UsageLimit, id string) UsageLimit {
+		p.ID = id
+		return p
+	}
+	on := func(p UsageLimit, models ...string) UsageLimit {
+		p.Conditions = []Condition{{KeyModel, models, nil}}
+		return p
+	}
+	by := func(p UsageLimit) UsageLimit {
+		p.GroupBy = []string{KeyModel}
+		return p
+	}
+	w.budget(one(budgetOf(Tokens, 1001), "all"))
+	w.budget(one(on(budgetOf(Tokens, 1000), "a", "@own/b"), "a or b"))
+	w.budget(one(on(budgetOf(Tokens, 1000), "other"), "other"))
+	w.budget(one(by(budgetOf(Tokens, 500)), "each"))
+	w.budget(one(by(budgetOf(Requests, 2)), "requests of each"))
+	w.budget(one(on(budgetOf(Requests, 2), "@own/*"), "requests"))
+	b := &batcher{w, "ws-1", "all"}
+	creates := func(c mixedCall, ask Scope) *Verdict {
+		t.Helper()
+		v, err := w.Admit(t.Context(), "ws-1", c, ask, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	expect := func(id string, want map[string]int64) {
+		t.Helper()
+		if got := w.booked(id); !maps.Equal(got, want) {
+			t.Errorf("%s: %v booked, want %v", id, got, want)
+		}
+	}
+	tokens := map[string]int64{"a": 100, "b": 200, "c": 300}
+	if v := creates(mixed(map[string]int64{"a": 10, "b": 501}), ScopeAll); v.Denied == nil || v.Denied.ID != "each" || v.Denied.Needs != 501 {
+		t.Errorf("%+v", v.Denied)
+	}
+	if v := creates(mixed(map[string]int64{"a": 500, "b": 500, "c": 2}), ScopeAll); v.Denied == nil || v.Denied.ID != "all" || v.Denied.Needs != 1002 {
+		t.Errorf("%+v", v.Denied)
+	}
+	v := creates(mixed(tokens), ScopeAll)
+	if v.Denied != nil {
+		t.Fatalf("%+v", v.Denied)
+	}
+	row := b.named("b1")
+	row.Models = []string{"a", "b", "c"}
+	if parked, err := b.Park(t.Context(), v, row); !parked || err != nil {
+		t.Fatal(parked, err)
+	}
+	b.settle(v, Used{})
+	expect("requests", map[string]int64{"default": 1})
+	expect("requests of each", map[string]int64{"model:a": 1, "model:b": 1, "model:c": 1})
+	expect("each", map[string]int64{"model:a": 0, "model:b": 0, "model:c": 0})
+	if v := creates(mixed(map[string]int64{"a": 401}), OfUsage); v.Denied == nil || v.Denied.ID != "each" || v.Denied.Held != 100 {
+		t.Errorf("%+v", v.Denied)
+	}
+	w.restart()
+	b.settleBatch("b1", Used{Tokens: 66, Of: map[string]*Used{"a": {Tokens: 11}, "b": {Tokens: 22, Unknown: true}, "c": {Tokens: 33}}})
+	expect("all", map[string]int64{"default": 66})
+	expect("a or b", map[string]int64{"default": 211})
+	expect("each", map[string]int64{"model:a": 11, "model:b": 200, "model:c": 33})
+	expect("other", map[string]int64{})
+
+	// Without the model of each call, it is refused.
+	unnamed := mixed(tokens)
+	unnamed.lines.Unnamed = "a line names no model"
+	if v := creates(unnamed, ScopeAll); v.Undecided == nil {
+		t.Errorf("%+v", v)
+	}
+	// Before its file is read, only policies of requests that are not about the model are asked.
+	w.budget(one(budgetOf(Requests, 0), "none"))
+	if v := creates(unnamed, OfRequests); v.Denied == nil || v.Denied.ID != "none" || v.Undecided != nil {
+		t.Errorf("%+v", v)
+	}
+}
+
+// BenchmarkBatchesKnown is what a call for a batch costs more while 20,000 batches hold something.
+func BenchmarkBatchesKnown(b *testing.B) {
+	w := newWorld(b)
+	w.budget(budgetOf(Tokens, 1<<40))
+	for first := 0; first < maxBatches; first += 1000 {
+		err := w.db.Update(b.Context(), func(tx *storage.Txn) error {
+			for i := first; i < first+1000; i++ {
+				row := &Batch{BatchName: BatchName{WorkspaceID: fmt.Sprint("ws-", i%10), Account: "a", ID: fmt.Sprint("batch-", i)}, CreatedAt: w.clock()}
+				row.Claims = []batchClaim{{Type: Tokens, Held: ledger.Held{Key: "b/@0/", Window: ledger.Forever, Units: 1}}}
+				if err := w.Batches.rows.In(tx).Put(tx, row); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, ask := range map[string]func(){
+		"fits":      func() { w.Batches.fits("ws-1", 1) },
+		"AwaitsAny": func() { w.Batches.AwaitsAny("ws-1") },
+		"idle":      func() { w.Batches.idle("ws-1", w.clock()) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				ask()
+			}
+		})
 	}
 }

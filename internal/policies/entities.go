@@ -17,6 +17,7 @@ type Entity struct {
 	ID     string // a UUID that depends on its counter's name
 	Group  string // its value key: key:value-key:value, or default
 	Booked int64
+	Held   int64 // by calls under way and batches, besides
 	// ThresholdAlerted and ExhaustedAlerted: an alert was sent because the alert threshold was reached, and because
 	// the budget is exhausted.
 	ThresholdAlerted, ExhaustedAlerted bool
@@ -36,7 +37,7 @@ func (l *Limits) Entities(ctx context.Context, p *UsageLimit) ([]*Entity, error)
 	err := l.ledger.Counts(ctx, prefix(name), func(c ledger.Count) {
 		if len(all) < MaxEntities && !seen[c.Key] {
 			seen[c.Key] = true
-			all = append(all, &Entity{ID: entityID(c.Key), Group: valueKey(p.GroupBy, c.Key, name), Booked: c.Booked(), name: c.Key})
+			all = append(all, &Entity{ID: entityID(c.Key), Group: valueKey(p.GroupBy, c.Key, name), Booked: c.Booked(), Held: c.Held, name: c.Key})
 		}
 	})
 	return all, errors.Join(err, l.readSent(ctx, p, name, all))

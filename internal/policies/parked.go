@@ -22,6 +22,7 @@ type parked struct {
 
 	mu     sync.Mutex
 	of     map[string]*reserved // by the key of the batch
+	units  map[string]int64     // that they hold, by counter
 	places map[string]int       // of calls that make a batch, by workspace
 }
 
@@ -30,6 +31,7 @@ type reserved struct {
 	reservation ledger.Reservation // nil: it could not be restored
 	held        []ledger.Held      // its claims
 	types       []string           // of their policies
+	models      []string           // whose calls they are for, as in the claims
 	rules       []*Rule            // which they were made by; nil: in another process
 }
 
@@ -92,7 +94,7 @@ func (l *Limits) Park(ctx context.Context, v *Verdict, b *Batch) (parked bool, e
 			if _, known = rows.Get(row.key()); known {
 				return nil
 			}
-			if err := l.Batches.makeRoom(tx, row.WorkspaceID); err != nil {
+			if err := l.Batches.makeRoom(tx, row.WorkspaceID, row.CreatedAt); err != nil {
 				return err
 			}
 			return rows.Put(tx, &row)
@@ -109,11 +111,39 @@ func (l *Limits) Park(ctx context.Context, v *Verdict, b *Batch) (parked bool, e
 	}
 	l.parked.mu.Lock()
 	defer l.parked.mu.Unlock()
-	if l.parked.of == nil {
-		l.parked.of = make(map[string]*reserved)
-	}
-	l.parked.of[row.key()] = r
+	l.parked.put(row.key(), r)
 	return true, nil
+}
+
+// put keeps what a batch has reserved.
+func (p *parked) put(batch string, r *reserved) {
+	if p.of == nil {
+		p.of, p.units = make(map[string]*reserved), make(map[string]int64)
+	}
+	p.of[batch] = r
+	if r.reservation != nil {
+		for i := range r.held {
+			p.units[r.held[i].Key] += r.held[i].Units
+		}
+	}
+}
+
+// free notes that a batch holds no units of a claim any more.
+func (p *parked) free(r *reserved, claim int) {
+	if r.reservation == nil {
+		return
+	}
+	h := &r.held[claim]
+	if p.units[h.Key] -= h.Units; p.units[h.Key] <= 0 {
+		delete(p.units, h.Key)
+	}
+}
+
+// holds returns how many units of a counter batches hold.
+func (p *parked) holds(counter string) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.units[counter]
 }
 
 // detach takes what a verdict holds of tokens and costs out of it, and notes it in a batch; nil: that is nothing.
@@ -126,7 +156,7 @@ func (l *Limits) detach(v *Verdict, b *Batch) *reserved {
 	for i, rule := range v.matched {
 		if rule != nil && rule.counts != countsCalls {
 			which = append(which, i)
-			r.types, r.rules = append(r.types, rule.Type), append(r.rules, rule)
+			r.types, r.rules, r.models = append(r.types, rule.Type), append(r.rules, rule), append(r.models, v.ofModel[i])
 			v.matched[i] = nil
 		}
 	}
@@ -136,7 +166,7 @@ func (l *Limits) detach(v *Verdict, b *Batch) *reserved {
 	r.reservation, r.held = l.ledger.Detach(v.reservation, which)
 	for i, h := range r.held {
 		if h.Units > 0 { // or else it was forgotten
-			b.Claims = append(b.Claims, batchClaim{r.types[i], h})
+			b.Claims = append(b.Claims, batchClaim{r.types[i], r.models[i], h})
 		}
 	}
 	return r
@@ -144,20 +174,19 @@ func (l *Limits) detach(v *Verdict, b *Batch) *reserved {
 
 // restoreBatches holds again what batches have reserved.
 func (l *Limits) restoreBatches(ctx context.Context) {
-	l.parked.of = make(map[string]*reserved)
 	for _, b := range l.Batches.rows.All() {
 		if !b.holds() {
 			continue
 		}
 		r := new(reserved)
 		for _, c := range b.Claims {
-			r.held, r.types = append(r.held, c.Held), append(r.types, c.Type)
+			r.held, r.types, r.models = append(r.held, c.Held), append(r.types, c.Type), append(r.models, c.Model)
 		}
 		var err error
 		if r.reservation, err = l.ledger.Restore(ctx, r.held); err != nil {
 			l.logger.Error("what a batch has reserved counts as used", zap.String("batch", b.ID), zap.String("provider", b.Provider), zap.Error(err))
 		}
-		l.parked.of[b.key()] = r
+		l.parked.put(b.key(), r)
 	}
 }
 
@@ -212,9 +241,10 @@ func (l *Limits) SettleBatch(ctx context.Context, name *BatchName, used Used) (s
 		if !slices.ContainsFunc(claims, func(c batchClaim) bool { return c.Key == r.held[i].Key && c.Type == r.types[i] }) {
 			continue // its counter was forgotten
 		}
-		units, unknown := used.Tokens, used.Unknown
+		of := used.of(r.models[i])
+		units, unknown := of.Tokens, of.Unknown
 		if r.types[i] == Cost {
-			units, unknown = int64(used.Cost), unknown || used.CostUnknown
+			units, unknown = int64(of.Cost), unknown || of.CostUnknown
 		}
 		if !unknown || units > final[i] {
 			final[i] = max(units, 0)
@@ -265,6 +295,11 @@ func (l *Limits) unpark(key string) *reserved {
 	defer l.parked.mu.Unlock()
 	r := l.parked.of[key]
 	delete(l.parked.of, key)
+	if r != nil {
+		for i := range r.held {
+			l.parked.free(r, i)
+		}
+	}
 	return r
 }
 
@@ -340,5 +375,20 @@ func (l *Limits) forgetCounters(ctx context.Context, prefix string) error {
 			return err
 		}
 	}
+	l.parked.forget(prefix)
 	return l.ledger.Forget(ctx, prefix)
+}
+
+// forget notes that batches hold nothing of counters any more.
+func (p *parked) forget(prefix string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.of {
+		for i := range r.held {
+			if strings.HasPrefix(r.held[i].Key, prefix) {
+				p.free(r, i)
+				r.held[i].Units = 0
+			}
+		}
+	}
 }

@@ -61,4 +61,9 @@ func (p *Policy) dependsOnTarget(f Call) bool {
 	return slices.ContainsFunc(p.GroupBy, ofTarget)
 }
 
+// dependsOnModel reports whether the policy is about the models of calls.
+func (p *Policy) dependsOnModel() bool {
+	return slices.Contains(p.GroupBy, KeyModel) || slices.ContainsFunc(p.Conditions, func(c Condition) bool { return c.Key == KeyModel })
+}
+
 func ofTarget(key string) bool { return key == KeyProvider || key == KeyVirtualKey || key == KeyModel }

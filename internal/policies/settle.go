@@ -15,6 +15,21 @@ type Used struct {
 	// Unknown and CostUnknown: it is not known whether that is all, or what all of it cost, so that no less counts than was
 	// reserved. They are only looked at for batches.
 	Unknown, CostUnknown bool
+
+	// Of is the same of each model of a batch that has several.
+	Of map[string]*Used
+}
+
+// of returns what the calls of a model used; "": all calls.
+func (u *Used) of(model string) Used {
+	switch of := u.Of[model]; {
+	case model == "":
+		return *u
+	case of == nil:
+		return Used{Unknown: u.Unknown, CostUnknown: u.CostUnknown}
+	default:
+		return Used{Tokens: of.Tokens, Cost: of.Cost, Unknown: u.Unknown || of.Unknown, CostUnknown: u.CostUnknown || of.CostUnknown}
+	}
 }
 
 // Settle books what an admitted call used, and gives back the rest of what it had reserved. What

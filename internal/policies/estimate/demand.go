@@ -1,10 +1,6 @@
 package estimate
 
-import (
-	"strings"
-
-	"github.com/caddy-gw/gateway/internal/prices"
-)
+import "github.com/caddy-gw/gateway/internal/prices"
 
 // A Model is what answers the calls of a workspace: a model of a provider at an endpoint. Host is that of a
 // provider whose credential the caller sent, which need not be the provider's own.
@@ -86,31 +82,4 @@ func (d *Demand) Cost(most *prices.Usage) (cost prices.Amount, known bool) {
 		return 0, false
 	}
 	return d.Price.Bound(most, d.Media)
-}
-
-// Lines are the calls that a batch makes, together.
-type Lines struct {
-	Calls int64
-	Most  prices.Usage // that they may use
-	Cost  prices.Amount
-	// Unpriced: the price of some of their models is not known. What these cost is not in Cost.
-	Unpriced bool
-	Model    string // of all of them; "": they have several
-}
-
-// Add adds a call, which asks for d.
-func (l *Lines) Add(e *Estimator, d *Demand) {
-	if l.Calls++; l.Calls == 1 {
-		l.Model = strings.Clone(d.Model.Name)
-	} else if l.Model != d.Model.Name {
-		l.Model = ""
-	}
-	most := e.Most(d)
-	cost, priced := d.Cost(&most)
-	if priced {
-		l.Cost = l.Cost.Plus(cost)
-	}
-	l.Unpriced = l.Unpriced || !priced
-	l.Most.Add(&most)
-	l.Most.Prompt, l.Most.Completion = min(l.Most.Prompt, MaxTokens), min(l.Most.Completion, MaxTokens)
 }
