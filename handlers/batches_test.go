@@ -467,7 +467,7 @@ func TestABatchIsSettledWhereItWasMade(t *testing.T) {
 	}
 	before := reserved()
 	for _, host := range []*batchProvider{other, p} {
-		g.Admin("PUT", "/v1/virtual-keys/vk", map[string]any{"custom_host": host.URL + "/v1"})
+		g.Admin("PUT", "/v1/virtual-keys/vk", map[string]any{"custom_host": host.URL + "/v1", "key": "sk"})
 		if host == p {
 			p.ends("failed", "", 0)
 		}

@@ -242,18 +242,21 @@ func TestWhoLeavesEarlyHasUsedWhatWasSeen(t *testing.T) {
 	}
 }
 
-// What nothing reports is booked as it was reserved, at its price.
-func TestSpeechAndTextOfAudioAreBooked(t *testing.T) {
+// What nothing reports is booked as it was reserved, at its price, and images as their provider says.
+func TestSpeechTextOfAudioAndImagesAreBooked(t *testing.T) {
 	const size = 400_000
 	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "speech") {
-			w.Header().Set("Content-Type", "audio/mpeg")
-		} else {
-			w.Header().Set("Content-Type", "text/plain")
+		kind, answer := "text/plain", "anything"
+		switch {
+		case strings.HasSuffix(r.URL.Path, "speech"):
+			kind = "audio/mpeg"
+		case strings.Contains(r.URL.Path, "images"):
+			kind, answer = "application/json", `{"created":1,"data":[{"b64_json":"aGk="}],"usage":{"input_tokens":50,"output_tokens":100,"total_tokens":150,"input_tokens_details":{"text_tokens":50,"image_tokens":0}}}`
 		}
-		_, _ = io.WriteString(w, "anything")
+		w.Header().Set("Content-Type", kind)
+		_, _ = io.WriteString(w, answer)
 	})
-	g := gatewaytest.Start(t, "price file speaks {\n input_mtok 1\n output_audio_mtok 10\n}\nprice file hears {\n input_audio_hours 0.36\n}\n"+up.Provider("file"))
+	g := gatewaytest.Start(t, "price file speaks {\n input_mtok 1\n output_audio_mtok 10\n}\nprice file hears {\n input_audio_hours 0.36\n}\nprice file draws {\n input_mtok 1\n output_mtok 10\n}\n"+up.Provider("file"))
 	speech := `{"model":"speaks","voice":"v","input":"` + strings.Repeat("word ", 100) + `"}`
 	form := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nhears\r\n--b\r\nContent-Disposition: form-data; name=\"response_format\"\r\n\r\ntext\r\n" +
 		"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.mp3\"\r\n\r\n" + strings.Repeat("x", size) + "\r\n--b--\r\n"
@@ -262,13 +265,14 @@ func TestSpeechAndTextOfAudioAreBooked(t *testing.T) {
 		contentType string
 		least, most float64
 	}{
-		{"speech", speech, "application/json", float64(len(speech)) * (1 + 20) * .99e-6, float64(len(speech)) * (1 + 20) * 1.01e-6},
-		{"transcriptions", form, "multipart/form-data; boundary=b", size / 4000 * 1e-4 * .99, size / 4000 * 1e-4 * 1.02},
+		{"images/generations", `{"model":"draws","prompt":"p"}`, "application/json", (50 + 100*10) * .99e-6, (50 + 100*10) * 1.01e-6},
+		{"audio/speech", speech, "application/json", float64(len(speech)) * (1 + 20) * .99e-6, float64(len(speech)) * (1 + 20) * 1.01e-6},
+		{"audio/transcriptions", form, "multipart/form-data; boundary=b", size / 4000 * 1e-4 * .99, size / 4000 * 1e-4 * 1.02},
 	} {
 		t.Run(c.path, func(t *testing.T) {
 			key, of := g.Key(c.path)
 			id := usageLimit(g, map[string]any{"type": "cost", "credit_limit": 1, "conditions": when("api_key", of)})
-			a := g.Do("POST", "/v1/audio/"+c.path, c.body, "x-gw-api-key: "+key, "x-gw-provider: @file", "content-type:", "content-type: "+c.contentType)
+			a := g.Do("POST", "/v1/"+c.path, c.body, "x-gw-api-key: "+key, "x-gw-provider: @file", "content-type:", "content-type: "+c.contentType)
 			if a.Status != 200 {
 				t.Fatalf("%d %s", a.Status, a.Body)
 			}

@@ -296,8 +296,8 @@ func TestRowsOfAnIndexInMemory(t *testing.T) {
 				for _, index := range []string{"owner", "owners", "of an owner"} {
 					rows := c.Where(index, of)
 					views = append(views, view{rows, ids(rows)})
-					if !slices.Equal(ids(rows), naive) {
-						t.Fatalf("%s %q: %v, expected %v", index, of, ids(rows), naive)
+					if !slices.Equal(ids(rows), naive) || c.Len(index, of) != len(naive) {
+						t.Fatalf("%s %q: %v (%d), expected %v", index, of, ids(rows), c.Len(index, of), naive)
 					}
 					if err := db.Update(t.Context(), func(tx *storage.Txn) error {
 						if got := ids(c.In(tx).Where(index, of)); !slices.Equal(got, naive) {
