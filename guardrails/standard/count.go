@@ -75,6 +75,6 @@ func (c *counting) Judge(_ context.Context, s *guardrails.Subject) (guardrails.R
 	what := strings.ToLower(c.what)
 	return guardrails.Result{Verdict: within != c.not, Data: data{
 		strings.TrimSuffix(what, "s") + "Count": n, "min" + c.what: c.least, "max" + c.what: c.most, "not": c.not, "textExcerpt": guardrails.Excerpt(text),
-		"explanation": fmt.Sprintf("The text has %d %s, %s the limits of %v and %v.", n, what, says, c.least, c.most),
+		"explanation": fmt.Sprintf("The text has %d %s, %s the limits.", n, what, says),
 	}}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -214,6 +215,45 @@ func TestLongTextsAreSearchedAsShortOnes(t *testing.T) {
 			if err != nil || !slices.Equal(got, want) {
 				t.Errorf("%s finds %d places in %d bytes, and %d in their parts; %v", id, len(got), len(text), len(want), err)
 			}
+		}
+	}
+}
+
+// What is found soon of a rule is not searched up to what is found nowhere, again and again.
+func TestBeginningsOfCredentialsTakeLinearTime(t *testing.T) {
+	c := detectorOf(t, "gw.secrets", `{}`)
+	for _, beginning := range []string{"k_prod_.", "ghr_", "ACCA", "shpss_", "key "} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // it took longer, of the first of them
+		if places, err := c.Find(ctx, strings.Repeat(beginning, 200<<10/len(beginning))); err != nil || len(places) > 0 {
+			t.Errorf("%s: %d places, %v", beginning, len(places), err)
+		}
+		cancel()
+	}
+}
+
+func TestTheFirstOfSomeWordsIsFound(t *testing.T) {
+	word := rapid.SampledFrom([]string{"ab", "aab", "bbbbbbbb", "c"})
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOfN(word, 1, 3).Draw(t, "words")
+		text := strings.Repeat(".", rapid.IntRange(0, 400).Draw(t, "before")) + rapid.StringMatching(`[abc.]{0,40}`).Draw(t, "text")
+		want := -1
+		for _, w := range words {
+			if at := strings.Index(text, w); at >= 0 && (want < 0 || at < want) {
+				want = at
+			}
+		}
+		if got := firstOf(text, words); got != want {
+			t.Fatalf("%v in %q: at %d, want %d", words, text, got, want)
+		}
+	})
+}
+
+// An expression that ignores case takes two letters that are not ASCII for an s and a k.
+func TestNamesOfCredentialsMayHaveLettersThatAreNotASCII(t *testing.T) {
+	c := detectorOf(t, "gw.secrets", `{}`)
+	for _, name := range []string{"access_key", "access\u212aey", "acce\u017f\u017f-key", "pa\u017fsword"} {
+		if places, err := c.Find(t.Context(), name+" = q8Zp3vX1nT7wRb5L"); err != nil || len(places) != 1 {
+			t.Errorf("%s: %d places, %v", name, len(places), err)
 		}
 	}
 }

@@ -76,19 +76,25 @@ func (r *secretRule) find(ctx context.Context, text string) (places []guardrails
 	return places, err
 }
 
-// firstOf is where a text has the first of some words, or -1.
+// firstOf is where a text has the first of some words, or -1. It takes as long as that is far away, although others
+// of the words may be nowhere.
 func firstOf(text string, words []string) int {
-	first := -1
-	for _, w := range words {
-		if at := strings.Index(text, w); at >= 0 {
-			first, text = at, text[:min(at+textsearch.MaxNear, len(text))]
+	for size := 64; ; size *= 4 {
+		within := text[:min(size+textsearch.MaxNear, len(text))]
+		all, first := len(within) == len(text), -1
+		for _, w := range words {
+			if at := strings.Index(within, w); at >= 0 && (all || at < size) && (first < 0 || at < first) {
+				first, within = at, within[:min(at+textsearch.MaxNear, len(within))]
+			}
+		}
+		if first >= 0 || all {
+			return first
 		}
 	}
-	return first
 }
 
 // assigned is where a text has the first of what every name has that credentials are assigned to, or -1. Go's
-// expressions take the letters ſ and K for an s and a k.
+// expressions take the letters U+017F and U+212A for an s and a k.
 func assigned(text string) int {
 	for at := range len(text) {
 		word := ""
@@ -101,8 +107,8 @@ func assigned(text string) int {
 			word = "token"
 		case 'p', 'P':
 			word = "passw"
-		case "ſ"[0], "K"[0]:
-			if rest := text[at:]; strings.HasPrefix(rest, "ſ") || strings.HasPrefix(rest, "K") {
+		case 0xc5, 0xe2:
+			if rest := text[at:]; strings.HasPrefix(rest, "\u017f") || strings.HasPrefix(rest, "\u212a") {
 				return at
 			}
 		}

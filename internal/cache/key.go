@@ -5,6 +5,7 @@ package cache
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
@@ -99,7 +100,8 @@ func (k *keyer) release() {
 var replacement = []byte("\uFFFD")
 
 type member struct {
-	name, end int // in names
+	name, end int  // in names
+	kind      byte // of the name: decoded, or as it is because decoding loses information
 	sum       Key
 }
 
@@ -150,22 +152,25 @@ func (k *keyer) value(r *jsonscan.Reader, depth int, without []string) Key {
 	case jsonscan.Object:
 		first, names := len(k.members), len(k.names)
 		r.Object(func(key jsonscan.Key) {
-			name := key.Bytes()
+			name, kind := key.Bytes(), byte('k')
 			if slices.ContainsFunc(without, func(s string) bool { return s == string(name) }) {
 				return
+			}
+			if bytes.Contains(name, replacement) {
+				name, kind = key.Raw(), 'K'
 			}
 			start := len(k.names)
 			k.names = append(k.names, name...)
 			end := len(k.names)
-			k.members = append(k.members, member{start, end, k.value(r, depth+1, nil)})
+			k.members = append(k.members, member{start, end, kind, k.value(r, depth+1, nil)})
 		})
 		// The order of duplicate names matters, because readers differ in which one
 		// they use.
 		members := k.members[first:]
-		slices.SortStableFunc(members, func(a, b member) int { return bytes.Compare(k.names[a.name:a.end], k.names[b.name:b.end]) })
+		slices.SortStableFunc(members, func(a, b member) int { return cmp.Or(bytes.Compare(k.names[a.name:a.end], k.names[b.name:b.end]), cmp.Compare(a.kind, b.kind)) })
 		k.write(h, '{', nil)
 		for i := range members {
-			k.write(h, 'k', k.names[members[i].name:members[i].end])
+			k.write(h, members[i].kind, k.names[members[i].name:members[i].end])
 			h.Write(members[i].sum[:])
 		}
 		k.members, k.names = k.members[:first], k.names[:names]

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	_ "github.com/caddy-gw/gateway/guardrails/standard"
 	"github.com/caddy-gw/gateway/internal/cache"
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/reqlog"
 )
 
@@ -54,13 +56,43 @@ func (hanging) Judge(context.Context, *guardrails.Subject) (guardrails.Result, e
 func (hanging) Waits() {}
 
 // A judgedEndpoint is an endpoint that hooks judge: a call and an answer with a text in them.
-type judgedEndpoint struct{ name, path, call, answer, text string }
+type judgedEndpoint struct {
+	name, path, call, answer, text string
+	dialect                        string // of the provider; "": OpenAI's
+}
 
 var judgedEndpoints = []judgedEndpoint{
-	{"chatComplete", "/chat/completions", `{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":"TEXT"}]}`, answerOf("TEXT"), "choices.0.message.content"},
-	{"complete", "/completions", `{"model":"m","prompt":"TEXT"}`, `{"id":"c","object":"text_completion","choices":[{"index":0,"text":"TEXT","finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}`, "choices.0.text"},
-	{"createModelResponse", "/responses", `{"model":"m","input":"TEXT"}`, `{"id":"resp_1","object":"response","status":"completed","model":"m","output":[{"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[{"type":"output_text","text":"TEXT","annotations":[]}]}],"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}`, "output.0.content.0.text"},
-	{"embed", "/embeddings", `{"model":"m","input":["other","TEXT"]}`, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":3,"total_tokens":3}}`, ""},
+	{"chatComplete", "/chat/completions", `{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":"TEXT"}]}`, answerOf("TEXT"), "choices.0.message.content", ""},
+	{"complete", "/completions", `{"model":"m","prompt":"TEXT"}`, `{"id":"c","object":"text_completion","choices":[{"index":0,"text":"TEXT","finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}`, "choices.0.text", ""},
+	{"createModelResponse", "/responses", `{"model":"m","input":"TEXT"}`, `{"id":"resp_1","object":"response","status":"completed","model":"m","output":[{"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[{"type":"output_text","text":"TEXT","annotations":[]}]}],"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}`, "output.0.content.0.text", ""},
+	{"embed", "/embeddings", `{"model":"m","input":["other","TEXT"]}`, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5]}],"usage":{"prompt_tokens":3,"total_tokens":3}}`, "", ""},
+	{
+		"messages", "/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"TEXT"}]}`,
+		`{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"TEXT"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":3,"output_tokens":4}}`, "content.0.text", "anthropic",
+	},
+}
+
+// at makes a provider one that speaks the dialect of an endpoint.
+func (b *bench) at(provider string, e judgedEndpoint) {
+	b.gateway.Router.Providers[provider].Dialect = cmp.Or(e.dialect, "openai")
+}
+
+// No endpoint whose calls hooks judge is left out of the tables, and no stream of one.
+func TestEveryJudgedEndpointIsTested(t *testing.T) {
+	t.Parallel()
+	tested := map[string]judgedEndpoint{exchange.CreateBatch: {}, exchange.CreateFinetune: {}} // whose lines are judged: TestLinesOfFilesAreJudged
+	for _, e := range judgedEndpoints {
+		tested[e.name] = e
+	}
+	for e := range exchange.Endpoints() {
+		judged, ok := tested[e.Name]
+		if hooks.Judged(e.Name, guardrails.Input) && !ok {
+			t.Errorf("calls of %s are judged, and not tested", e.Name)
+		}
+		if _, streams := streams[e.Name]; hooks.Judged(e.Name, guardrails.Output) && (judged.text == "" || !streams) {
+			t.Errorf("answers of %s are judged, and not tested", e.Name)
+		}
+	}
 }
 
 func newGuardBench(t testing.TB) *bench {
@@ -137,6 +169,7 @@ func TestHooksDecideAboutCallsAndAnswers(t *testing.T) {
 						continue
 					}
 					t.Run(strings.Join([]string{c.name, phase, e.name, map[bool]string{true: "stream", false: "JSON"}[stream]}, " "), func(t *testing.T) {
+						b.at("one", e)
 						b.bodies = nil
 						call, answer := "good 1234", "fine"
 						if phase == "output" {
@@ -175,7 +208,11 @@ func TestHooksDecideAboutCallsAndAnswers(t *testing.T) {
 						async := c.name == "async"
 						switch {
 						case status == 446:
-							if gjson.Get(body, "error.type").Str != "hooks_failed" || !gjson.Get(body, "hook_results."+key).IsArray() || gjson.Get(body, "error.code").Raw != "null" {
+							kind, code := "hooks_failed", "null"
+							if e.name == "messages" { // whose types are Anthropic's
+								kind, code = "invalid_request_error", `"hooks_failed"`
+							}
+							if gjson.Get(body, "error.type").Str != kind || !gjson.Get(body, "hook_results."+key).IsArray() || gjson.Get(body, "error.code").Raw != code {
 								t.Errorf("the answer is %s", body)
 							}
 							if phase == "output" && strings.Contains(body, "1234") {
@@ -262,10 +299,14 @@ func TestRefusalsAreFollowedByOtherAttempts(t *testing.T) {
 
 func TestSoftRefusalsAreAnswers(t *testing.T) {
 	t.Parallel()
-	for _, e := range judgedEndpoints[:3] {
+	for _, e := range judgedEndpoints {
+		if e.text == "" { // its answers have no text
+			continue
+		}
 		for _, stream := range []bool{false, true} {
 			for _, phase := range []string{"input", "output"} {
 				b := newGuardBench(t)
+				b.at("one", e)
 				b.say(t, "one", e, stream, "hi")
 				status, body, x := b.ask(t, e, stream, "hi", `{"provider":"@one","`+phase+`_guardrails":[{"id":"mine","contains":{"words":["hi"],"operator":"none"},"deny":true,"soft_deny_200":true}]}`)
 				if text := gjson.Get(body, e.text).Str; status != 200 || !strings.Contains(text, "mine") {

@@ -122,7 +122,10 @@ func received(body string, text func(gjson.Result) string) (got, failed string, 
 // gets are the same; of one that is held back and refused, it gets nothing.
 func TestJudgmentsOfStreamsDoNotDependOnHowTheyCome(t *testing.T) {
 	t.Parallel()
-	for i, e := range append([]judgedEndpoint{{"messages", "/messages", `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"TEXT"}]}`, "", ""}}, judgedEndpoints[0], judgedEndpoints[1], judgedEndpoints[2]) {
+	for _, e := range judgedEndpoints {
+		if e.text == "" { // its answers have no text
+			continue
+		}
 		for _, hook := range []string{
 			`{"regexReplace":{"rule":"a1|1a","redactText":"<#>"},"window_bytes":16,"overlap_bytes":16}`,
 			`{"contains":{"words":["1b1b","éééé"],"operator":"none"},"deny":true,"window_bytes":16,"overlap_bytes":16}`,
@@ -132,9 +135,7 @@ func TestJudgmentsOfStreamsDoNotDependOnHowTheyCome(t *testing.T) {
 			buffers := strings.Contains(hook, "buffer")
 			t.Run(e.name+map[bool]string{true: " refused", false: " replaced"}[strings.Contains(hook, "deny")]+map[bool]string{true: " as a whole"}[buffers], func(t *testing.T) {
 				b := newGuardBench(t)
-				if i == 0 {
-					b.gateway.Router.Providers["one"].Dialect = "anthropic"
-				}
+				b.at("one", e)
 				s := streams[e.name]
 				ask := func(pieces, chunks []string) (status int, got, failed, body string) {
 					b.answers["one"] = func() *http.Response {

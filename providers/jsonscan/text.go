@@ -22,6 +22,9 @@ func (k Key) Bytes() []byte {
 	return unescape(k.raw)
 }
 
+// Raw returns the key as it is in the body, without its quotes.
+func (k Key) Raw() []byte { return k.raw }
+
 // Is reports whether the key equals name.
 func (k Key) Is(name string) bool {
 	if k.escaped {
