@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -118,7 +119,7 @@ func showAuditLog(r *audit.Record) (*AuditLog, error) {
 	case audit.ActorKey:
 		out.KeyUserID = text(r.UserID)
 	case audit.ActorUser:
-		out.UserID, out.UserName = r.UserID, r.UserName
+		out.UserID, out.UserName = r.UserID, cmp.Or(r.UserName, r.KeyName)
 	case audit.ActorSystem:
 	}
 	body := make(map[string]any, len(r.Fields))

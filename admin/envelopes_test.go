@@ -47,4 +47,13 @@ func TestEachPathHasItsEnvelopeOfErrors(t *testing.T) {
 	if out := a.do("POST", "/v1/labels", `{"name":"taken"}`); out.status != http.StatusConflict || out.get("error.type").Str != "conflict_error" {
 		t.Errorf("%d %s", out.status, out.body)
 	}
+
+	for _, c := range [][3]string{
+		{"/v1/guardrails", `{"name":"a","checks":[]}`, "checks"}, {"/v1/guardrails", `{"name":"a","checks":[{"id":"default.regexMatch","parameters":{"rule":"("}}],"actions":{}}`, "checks[0].parameters.rule"},
+		{"/v1/labels", `{"name":"production"}`, "name"},
+	} {
+		if out := a.as(ownerKey, "POST", c[0], c[1]); out.status < 400 || out.get("error.param").Str != c[2] {
+			t.Errorf("%s %s: %s, want %s", c[0], c[1], out.body, c[2])
+		}
+	}
 }

@@ -93,7 +93,7 @@ func (e *Error) faultType() string {
 // MarshalJSON encodes the error in the envelope of its path.
 func (e *Error) MarshalJSON() ([]byte, error) {
 	if e.asFault {
-		return json.Marshal(Fault{FaultData{e.Data.ErrorCode, e.Data.Message, text(e.param), e.faultType()}})
+		return json.Marshal(Fault{FaultData{e.Data.ErrorCode, e.Data.Message, text(cmp.Or(e.param, fieldIn(e.Data.Message))), e.faultType()}})
 	}
 	type plain Error
 	return json.Marshal((*plain)(e))
@@ -133,6 +133,17 @@ var codes = map[int]string{
 	http.StatusRequestEntityTooLarge: "AB01",
 	http.StatusUnsupportedMediaType:  "AB01",
 	http.StatusServiceUnavailable:    "AB10",
+}
+
+// fieldName is how a message begins that is about a field.
+var fieldName = regexp.MustCompile(`^([a-z][a-z0-9_]*(?:[.\[][^ :]*)?): `)
+
+// fieldIn returns the field that a message is about; "": none.
+func fieldIn(message string) string {
+	if m := fieldName.FindStringSubmatch(message); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 func failure(status int, format string, args ...any) *Error {

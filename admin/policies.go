@@ -149,6 +149,12 @@ func (c *call) conditions(in []condition, workspace string) ([]policies.Conditio
 				exists = c.provider(workspace, strings.TrimPrefix(v, "@"))
 			case policies.KeyConfig:
 				exists = c.config(workspace, v)
+			case policies.KeyOrganisation:
+				exists = v == c.caller.OrganisationID
+			case policies.KeyModel:
+				if of, model, named := strings.Cut(v, "/"); named && of[:min(1, len(of))] == "@" && model != "" {
+					exists = c.provider(workspace, of[1:])
+				}
 			}
 			if !exists && v != "*" {
 				return nil, unknownReference(fmt.Sprintf("conditions[%d].value", i), "there is no %s %q", given.Key, credentials.Clip(v))

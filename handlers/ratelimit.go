@@ -349,8 +349,10 @@ func deny(d *policies.Denial) *exchange.Error {
 	case !d.Budget():
 		message, wait := fmt.Sprintf("Rate limit exceeded: %s allows %d %s", name, d.Rule.Limit, d.Unit), d.RetryAfter
 		switch {
-		case d.Never:
+		case d.Never && d.Type == policies.Tokens:
 			message, wait = message+" of tokens, and the call may use "+uses(d), 0
+		case d.Never:
+			wait = 0
 		case d.Type == policies.Tokens:
 			message += " of tokens, of which " + d.Text(max(d.Remaining, 0)) + " are left, and the call may use " + uses(d)
 		}

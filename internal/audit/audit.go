@@ -74,10 +74,10 @@ const (
 	ActorSystem Actor = "system"
 )
 
-// Actor returns what did it.
+// Actor returns what did it. A user without a key is the key's, too.
 func (r *Record) Actor() Actor {
 	switch {
-	case r.KeyID != "":
+	case r.KeyID != "" && r.KeyID != r.UserID:
 		return ActorKey
 	case r.UserID != "":
 		return ActorUser

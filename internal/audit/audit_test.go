@@ -208,3 +208,14 @@ func TestAnotherKeyLeavesARow(t *testing.T) {
 	verified(t, next, nil, "row 1 was sealed with key "+newKey(t, "the key").String()+", which was not given")
 	verified(t, next, nil, "", newKey(t, "the key"))
 }
+
+func TestAUserWithoutAKeyIsAUser(t *testing.T) {
+	for _, c := range []struct {
+		key, user string
+		want      Actor
+	}{{"key", "user", ActorKey}, {"key", "", ActorKey}, {"user", "user", ActorUser}, {"", "user", ActorUser}, {"", "", ActorSystem}} {
+		if got := (&Record{KeyID: c.key, UserID: c.user}).Actor(); got != c.want {
+			t.Errorf("%+v is a %s", c, got)
+		}
+	}
+}

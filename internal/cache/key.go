@@ -167,7 +167,9 @@ func (k *keyer) value(r *jsonscan.Reader, depth int, without []string) Key {
 		// The order of duplicate names matters, because readers differ in which one
 		// they use.
 		members := k.members[first:]
-		slices.SortStableFunc(members, func(a, b member) int { return cmp.Or(bytes.Compare(k.names[a.name:a.end], k.names[b.name:b.end]), cmp.Compare(a.kind, b.kind)) })
+		slices.SortStableFunc(members, func(a, b member) int {
+			return cmp.Or(bytes.Compare(k.names[a.name:a.end], k.names[b.name:b.end]), cmp.Compare(a.kind, b.kind))
+		})
 		k.write(h, '{', nil)
 		for i := range members {
 			k.write(h, members[i].kind, k.names[members[i].name:members[i].end])

@@ -131,7 +131,7 @@ func TestWhatElseTellsCallsApart(t *testing.T) {
 		"lone surrogate": func(c *Call) { c.Body = []byte(`{"a":"\ud800","b":[1,2]}`) }, "another one": func(c *Call) { c.Body = []byte(`{"a":"\ud801","b":[1,2]}`) },
 		"a lone surrogate as a name": func(c *Call) { c.Body = []byte(`{"a":1,"b":[1,2],"\ud800":1}`) }, "another name": func(c *Call) { c.Body = []byte(`{"a":1,"b":[1,2],"\ud801":1}`) },
 		"U+FFFD as a name": func(c *Call) { c.Body = []byte(`{"a":1,"b":[1,2],"\ufffd":1}`) },
-		"twice": func(c *Call) { c.Body = []byte(`{"a":1,"a":2,"b":[1,2]}`) }, "twice, in another order": func(c *Call) { c.Body = []byte(`{"a":2,"a":1,"b":[1,2]}`) },
+		"twice":            func(c *Call) { c.Body = []byte(`{"a":1,"a":2,"b":[1,2]}`) }, "twice, in another order": func(c *Call) { c.Body = []byte(`{"a":2,"a":1,"b":[1,2]}`) },
 		"nothing": func(c *Call) { c.Body = []byte(`{}`) },
 	} {
 		c := base

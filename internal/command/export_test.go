@@ -7,10 +7,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
+	"github.com/caddy-gw/gateway/internal/prompts"
 )
 
 const passphrase = "correct horse battery staple"
@@ -45,6 +47,7 @@ func fill(g *gatewaytest.Gateway) (key, id string) {
 	g.Admin("PUT", "/v1/configs/"+config.Get("slug").Str, json.RawMessage(`{"config":{"virtual_key":"own","retry":{"attempts":2}}}`))
 	post("/v1/model-aliases", `{"name":"fast","model":"@own/gpt-4o-mini"}`)
 	post("/v1/collections", `{"name":"Folder","workspace_id":"team"}`)
+	post("/v1/collections", `{"name":"Below the default","workspace_id":"team","parent_collection_id":"`+prompts.DefaultCollection(team, time.Time{}).ID+`"}`)
 	post("/v1/prompts/partials", `{"name":"Tone","string":"Be\n  kind, {{name}}."}`)
 	prompt := post("/v1/prompts", `{"name":"Hello","collection_id":"","string":"[{\"role\":\"user\",\"content\":\"Hi {{name}}\"}]","parameters":{"model":"gpt-4o-mini","temperature":0.50},"virtual_key":"own"}`)
 	g.Admin("PUT", "/v1/prompts/"+prompt.Get("id").Str, json.RawMessage(`{"patch":true,"string":"[{\"role\":\"user\",\"content\":\"Hey {{name}}\"}]"}`))

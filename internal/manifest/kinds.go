@@ -120,7 +120,11 @@ var kinds = []kind{
 		id: func(c *prompts.Collection) string { return c.ID }, called: func(c *prompts.Collection) string { return c.Slug },
 		unique: func(c *prompts.Collection) []string { return []string{"slug " + c.Slug} },
 		refs: func(c *prompts.Collection) []ref {
-			return []ref{{"workspace_id", "workspaces", c.WorkspaceID}, {"parent_id", "collections", c.ParentID}}
+			all := []ref{{"workspace_id", "workspaces", c.WorkspaceID}}
+			if c.ParentID != defaultCollection(c.WorkspaceID) {
+				all = append(all, ref{"parent_id", "collections", c.ParentID})
+			}
+			return all
 		},
 		check: func(_ *session, c *prompts.Collection) error { return checkSlugIn(c.Slug, c.WorkspaceID) },
 	},

@@ -47,7 +47,7 @@ type Denial struct {
 	// UnknownPrice: the price of the call's model is not known. Spent: the budget has no
 	// room for the call, and not only because of what others have reserved; no retry helps.
 	UnknownPrice, Spent bool
-	// Never: the call may use more than a rate limit of tokens ever allows at once.
+	// Never: the call may use more than a rate limit ever allows at once.
 	Never bool
 	// Batches: what batches hold of the budget keeps the call out, whatever becomes of other calls. They may hold it for days.
 	Batches bool
@@ -369,7 +369,7 @@ func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim) {
 				d.Batches, d.RetryAfter = true, r.Window
 			}
 		case s.RetryAfter == ledger.Never:
-			d.RetryAfter, d.Never = r.Window, r.Type == Tokens && d.Needs > r.Limit
+			d.RetryAfter, d.Never = r.Window, d.Needs > r.Limit
 		}
 		if v.Denied == nil || d.Spent && !v.Denied.Spent || d.Spent == v.Denied.Spent && d.RetryAfter > v.Denied.RetryAfter {
 			counters, _ := r.at(v.limits.now())

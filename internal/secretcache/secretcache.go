@@ -102,14 +102,14 @@ func (c *Cache) Close() {
 	c.under.Wait()
 }
 
-// Refresh has all values that are kept fetched anew, in the background. They are used until then, and
-// afterwards if they cannot be fetched.
+// Refresh has all values that are kept fetched anew, in the background, unless their manager has just failed. They are
+// used until then, and afterwards if they cannot be fetched.
 func (c *Cache) Refresh() {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, e := range c.entries {
 		e.mu.Lock()
-		if e.flight == nil {
+		if e.flight == nil && !c.now().Before(e.next) {
 			c.begin(e)
 		}
 		e.mu.Unlock()
