@@ -21,7 +21,7 @@ func TestEachPathHasItsEnvelopeOfErrors(t *testing.T) {
 		}{
 			{ownerKey, "POST", path, `{"name":7}`, 400, "AB01", "name", "invalid_request_error"},
 			{ownerKey, "POST", path, `{`, 400, "AB01", "body", "invalid_request_error"},
-			{ownerKey, "GET", path + "?nope=1", ``, 400, "AB01", "", "invalid_request_error"},
+			{ownerKey, "GET", path + "?nope=1", ``, 400, "AB01", "nope", "invalid_request_error"},
 			{ownerKey, "GET", path + "?workspace_id=nope", ``, 404, "AB02", "workspace_id", "not_found_error"},
 			{"gw-unknown", "GET", path, ``, 401, "AB05", "", "authentication_error"},
 			{none, "GET", path, ``, 403, "AB03", "", "permission_error"},
@@ -49,7 +49,8 @@ func TestEachPathHasItsEnvelopeOfErrors(t *testing.T) {
 	}
 
 	for _, c := range [][3]string{
-		{"/v1/guardrails", `{"name":"a","checks":[]}`, "checks"}, {"/v1/guardrails", `{"name":"a","checks":[{"id":"default.regexMatch","parameters":{"rule":"("}}],"actions":{}}`, "checks[0].parameters.rule"},
+		{"/v1/guardrails", `{"name":"a","checks":[]}`, "checks"},
+		{"/v1/guardrails", `{"name":"a","checks":[{"id":"default.regexMatch","parameters":{"rule":"("}}],"actions":{}}`, "checks[0].parameters.rule"},
 		{"/v1/labels", `{"name":"production"}`, "name"},
 	} {
 		if out := a.as(ownerKey, "POST", c[0], c[1]); out.status < 400 || out.get("error.param").Str != c[2] {

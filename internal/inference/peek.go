@@ -113,14 +113,14 @@ func firstEventsIn(c *exchange.Call, seen []byte, r io.Reader, ahead bool, body 
 		from := len(seen)
 		n, err := r.Read(larger[from:cap(larger)])
 		seen = larger[:from+n]
-		switch wrong := look.at(seen[from:], err == io.EOF); {
+		switch wrong := look.at(seen[from:], errors.Is(err, io.EOF)); {
 		case look.failed != nil:
 			return seen, look.failed
 		case look.output, look.begun && !ahead && body == nil, errors.Is(err, errReadTimeout):
 			return seen, nil
 		case wrong != nil:
 			return seen, incompleteError{"the provider's stream cannot be read", wrong}
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return seen, incompleteError{"the provider's stream ended before any output", nil}
 		case err != nil:
 			return seen, incompleteError{"the provider's stream broke off before any output", err}
@@ -302,7 +302,7 @@ func wholeJSON(c *exchange.Call, r io.Reader, length int64) (seen []byte, why er
 		n, err = r.Read(seen[len(seen):cap(seen)])
 		seen = seen[:len(seen)+n]
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return seen, incompleteError{"the provider's answer broke off", err}
 	}
 	if answer := membersOf(seen); len(seen) < maxPeeked && answer.onlyError() {

@@ -169,11 +169,11 @@ func (s *search) visit(tx storage.Tx, src *source, others string) (done bool, er
 		}
 		s.read += max(len(src.row), readCost)
 	}
-	if done, err = s.look(src, others); len(src.row) == 0 {
+	if err = s.look(src, others); len(src.row) == 0 {
 		s.newer = seg.ID
 		src.pass()
 	}
-	return done, err
+	return false, err
 }
 
 // among returns how many records of the other sources may be newer than id.
@@ -193,12 +193,12 @@ func (s *search) among(src *source, id string) (n int) {
 }
 
 // look visits the records of a row that are newer than others, newest first.
-func (s *search) look(src *source, others string) (done bool, err error) {
+func (s *search) look(src *source, others string) error {
 	for len(src.row) > 0 {
 		rest, line := lastLine(src.row)
 		if id := lineID(line); others != "" && len(id) > 0 {
 			if string(id) < others {
-				return false, nil
+				return nil
 			}
 			s.newer = string(id)
 		}
@@ -208,7 +208,7 @@ func (s *search) look(src *source, others string) (done bool, err error) {
 		}
 		r, err := s.match(line)
 		if err != nil {
-			return false, err
+			return err
 		}
 		if r == nil || s.Before != "" && r.ID >= s.Before {
 			continue
@@ -223,7 +223,7 @@ func (s *search) look(src *source, others string) (done bool, err error) {
 			s.list.More = true
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // passes reports whether a line is before the start of the page, judging by its id.

@@ -53,7 +53,7 @@ func TestNearFindsWhatAWholeSearchFinds(t *testing.T) {
 				text = text[:cut] + text[min(cut+1, len(text)):] // perhaps not UTF-8
 			}
 			next := func(s string) int { return strings.Index(s, has) }
-			want, got := r.whole.FindAllStringSubmatchIndex(text, -1), [][]int(nil)
+			want := r.whole.FindAllStringSubmatchIndex(text, -1)
 			got, err := r.FindAllSubmatchNear(t.Context(), text, next)
 			if err != nil || len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s finds %v in %q, and %v as a whole; %v", expression, got, text, want, err)
