@@ -107,7 +107,7 @@ type member struct {
 
 // hash returns an empty hash for a depth.
 func (k *keyer) hash(depth int) hash.Hash {
-	if depth == len(k.hashes) {
+	for depth >= len(k.hashes) {
 		k.hashes = append(k.hashes, sha256.New())
 	}
 	k.hashes[depth].Reset()

@@ -173,6 +173,15 @@ func TestAKeyAllocatesLittle(t *testing.T) {
 	}
 }
 
+func TestANewKeyerHashesAnyValue(t *testing.T) {
+	for _, body := range []string{`1`, `{}`, `[[[{"a":[]}]]]`} {
+		fresh, err := new(keyer).digest([]byte(body), nil)
+		if pooled, _ := digest([]byte(body), nil); err == nil && fresh != pooled {
+			t.Errorf("%s: another hash, %v", body, err)
+		}
+	}
+}
+
 func BenchmarkKey(b *testing.B) {
 	c := call2KB()
 	b.ReportAllocs()
