@@ -74,6 +74,16 @@ func TestConditionsThatCouldNeverHoldAreRefused(t *testing.T) {
 			t.Errorf("provider %s: %d %s", value, out.status, out.body)
 		}
 	}
+	organisation := a.s.Directory.Organisation().ID
+	for value, status := range map[[2]string]int{
+		{"model", "gpt-4o"}: 200, {"model", "org/gpt-4o"}: 200, {"model", "@vk/gpt-4o"}: 200, {"model", "@vk/*"}: 200, {"model", "@openai/org/gpt-4o"}: 200, {"model", "*"}: 200,
+		{"model", "@nonesuch/gpt-4o"}: 404, {"model", "@nonesuch/*"}: 404, {"organisation_id", organisation}: 200, {"organisation_id", "*"}: 200, {"organisation_id", "nonesuch"}: 404,
+	} {
+		out := a.do("POST", "/v1/policies/rate-limits", `{"type":"requests","unit":"rpm","value":1,"conditions":[{"key":"`+value[0]+`","value":"`+value[1]+`"}]}`)
+		if out.status != status || status == 404 && !strings.Contains(out.body, "conditions[0].value") {
+			t.Errorf("%v: %d %s", value, out.status, out.body)
+		}
+	}
 	for value, status := range map[string]int{strings.ToUpper(id): 200, "nobody": 404, "*": 200} {
 		out := a.do("POST", "/v1/policies/rate-limits", `{"type":"requests","unit":"rpm","value":1,"conditions":[{"key":"api_key","value":"`+value+`"}]}`)
 		if out.status != status {
