@@ -31,9 +31,8 @@ type Error struct {
 	status     int
 	allow      string
 	retryAfter time.Duration
-	param      string // the field at fault, if there is one
-	asFault    bool   // it is shown as a [Fault]
-	cause      error  // logged
+	asFault    bool  // it is shown as a [Fault]
+	cause      error // logged
 }
 
 // ErrorData is the content of an [Error].
@@ -93,7 +92,7 @@ func (e *Error) faultType() string {
 // MarshalJSON encodes the error in the envelope of its path.
 func (e *Error) MarshalJSON() ([]byte, error) {
 	if e.asFault {
-		return json.Marshal(Fault{FaultData{e.Data.ErrorCode, e.Data.Message, text(cmp.Or(e.param, fieldIn(e.Data.Message))), e.faultType()}})
+		return json.Marshal(Fault{FaultData{e.Data.ErrorCode, e.Data.Message, text(fieldIn(e.Data.Message)), e.faultType()}})
 	}
 	type plain Error
 	return json.Marshal((*plain)(e))
@@ -136,7 +135,7 @@ var codes = map[int]string{
 }
 
 // fieldName is how a message begins that is about a field.
-var fieldName = regexp.MustCompile(`^([a-z][a-z0-9_]*(?:[.\[][^ :]*)?): `)
+var fieldName = regexp.MustCompile(`^([a-z][a-z0-9_-]*(?:[.\[][^:]*)?): `)
 
 // fieldIn returns the field that a message is about; "": none.
 func fieldIn(message string) string {
@@ -159,15 +158,13 @@ const maxMessage = 4 << 10
 
 // invalid returns an error for an invalid field: 400 AB01.
 func invalid(field, format string, args ...any) *Error {
-	e := failure(http.StatusBadRequest, "%s: %s", field, fmt.Sprintf(format, args...))
-	e.param = field
-	return e
+	return failure(http.StatusBadRequest, "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
 // unknownReference returns an error for a field that refers to a missing object.
 func unknownReference(field, format string, args ...any) *Error {
 	e := failure(http.StatusNotFound, "%s: %s", field, fmt.Sprintf(format, args...))
-	e.Data.ErrorCode, e.param = "AB02", field
+	e.Data.ErrorCode = "AB02"
 	return e
 }
 
@@ -260,7 +257,6 @@ func fromHuma(status int, msg string, errs []error) *Error {
 	}
 	msg = cmp.Or(unread[status], msg)
 	var faults []string
-	var first string
 	n := 0
 	for _, err := range errs {
 		var detail *huma.ErrorDetail
@@ -281,9 +277,7 @@ func fromHuma(status int, msg string, errs []error) *Error {
 		if goLayout.MatchString(message) {
 			message = "expected a time such as 2026-01-31T12:00:00Z"
 		}
-		field = audit.Shorten(field, maxField)
-		first = cmp.Or(first, field)
-		faults = append(faults, field+": "+audit.Shorten(message, maxField))
+		faults = append(faults, audit.Shorten(field, maxField)+": "+audit.Shorten(message, maxField))
 	}
 	if n > maxFaults {
 		faults = append(faults, fmt.Sprintf("and %d more", n-maxFaults))
@@ -291,9 +285,7 @@ func fromHuma(status int, msg string, errs []error) *Error {
 	if len(faults) > 0 {
 		msg = strings.Join(faults, "; ")
 	}
-	e := failure(status, "%s", msg)
-	e.param = first
-	return e
+	return failure(status, "%s", msg)
 }
 
 // Interface guards
