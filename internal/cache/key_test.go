@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/caddy-gw/gateway/internal/alloctest"
 )
 
 // A tree is a JSON value that can be written in different ways.
@@ -168,9 +170,7 @@ func call2KB() Call {
 
 func TestAKeyAllocatesLittle(t *testing.T) {
 	c := call2KB()
-	if n := testing.AllocsPerRun(100, func() { keyOf(t, c) }); n > 4 { // the readers and what they call
-		t.Errorf("%v allocations", n)
-	}
+	alloctest.AtMost(t, 4, 100, func() { keyOf(t, c) }) // the readers and what they call
 }
 
 func TestANewKeyerHashesAnyValue(t *testing.T) {

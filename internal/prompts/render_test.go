@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-gw/gateway/internal/alloctest"
 	"github.com/caddy-gw/gateway/internal/prompts"
 )
 
@@ -52,9 +53,7 @@ func rendering(t testing.TB) func() {
 // A call parses nothing of its prompt, and allocates next to nothing.
 func TestRenderingAllocatesLittle(t *testing.T) {
 	const most = 3
-	if n := testing.AllocsPerRun(100, rendering(t)); n > most {
-		t.Errorf("%v allocations, expected at most %d", n, most)
-	}
+	alloctest.AtMost(t, most, 100, rendering(t))
 }
 
 func BenchmarkRenderOfACall(b *testing.B) {

@@ -3,6 +3,8 @@ package chat
 import (
 	"strings"
 	"testing"
+
+	"github.com/caddy-gw/gateway/internal/alloctest"
 )
 
 func request(t *testing.T, messages string) *Request {
@@ -64,15 +66,11 @@ func TestTextsAndCallsCostWhatTheirSizeIs(t *testing.T) {
 	for i := range parts {
 		parts[i].Text = Quote("word ")
 	}
-	if n := testing.AllocsPerRun(10, func() { JoinText(parts) }); n > 1 {
-		t.Errorf("joining allocates %v times", n)
-	}
+	alloctest.AtMost(t, 1, 10, func() { JoinText(parts) })
 	r := request(t, strings.Repeat(`{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f"}}]},`, 1000)+`{"role":"user","content":"Hi"}`)
 	r.CallName(Quote("a"), 1)
 	id := Quote("of no call")
-	if n := testing.AllocsPerRun(10, func() { r.CallName(id, 1000) }); n > 2 {
-		t.Errorf("looking for a call allocates %v times", n)
-	}
+	alloctest.AtMost(t, 2, 10, func() { r.CallName(id, 1000) })
 }
 
 func TestPlainIDKeepsWhatIsPlain(t *testing.T) {

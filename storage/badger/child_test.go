@@ -15,10 +15,6 @@ import (
 
 const childVariable = "GW_BADGER_TEST_CHILD"
 
-// underRace is whether the race detector is on. It makes the matrix of faults, of which each
-// case opens a store in another process, several times as slow and finds nothing in it.
-var underRace bool
-
 // children run in the directory and exit. They print messages for the parent, and an
 // error fails the parent's test.
 var children = map[string]func(dir string) error{

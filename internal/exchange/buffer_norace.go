@@ -1,7 +1,0 @@
-//go:build !race
-
-package exchange
-
-const overwritesReleased = false
-
-func overwrite([]byte) {}

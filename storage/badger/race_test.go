@@ -1,5 +1,0 @@
-//go:build race
-
-package badger
-
-func init() { underRace = true }
