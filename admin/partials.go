@@ -1,9 +1,7 @@
 package admin
 
 import (
-	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/prompts"
@@ -140,16 +138,7 @@ func (c *call) applyPartial(p *prompts.Prompt, content *prompts.Content, collect
 		return nil
 	}
 	compiled, err := prompts.CompilePartial(content)
-	var field *prompts.FieldError
-	switch {
-	case errors.As(err, &field):
-		return invalid(field.Field, "%s", field.Message)
-	case err != nil:
-		return err
-	case p.Slug != "" && slices.Contains(compiled.Uses().Partials, p.Slug):
-		return invalid("string", "the partial inserts itself")
-	}
-	return nil
+	return c.checkTemplate(p, compiled, err)
 }
 
 func (c *call) updatePartial(p *prompts.Prompt, in *updatePartial) (*updatedPartial, error) {

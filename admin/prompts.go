@@ -269,7 +269,15 @@ func (c *call) applyPrompt(p *prompts.Prompt, content *prompts.Content, in *Prom
 	if slug := strings.TrimPrefix(content.VirtualKey, "@"); slug == "" || !c.answers(p.WorkspaceID, content.VirtualKey) {
 		return unknownReference("virtual_key", "the workspace has no virtual key, provider or config %q", credentials.Clip(content.VirtualKey))
 	}
-	_, err := prompts.Compile(content)
+	compiled, err := prompts.Check(content)
+	return c.checkTemplate(p, compiled, err)
+}
+
+// checkTemplate returns the error of a version that was checked or compiled, or else one about the partials that it inserts.
+func (c *call) checkTemplate(p *prompts.Prompt, compiled *prompts.Compiled, err error) error {
+	if err == nil {
+		err = c.api.Prompts.CheckPartials(c, p, compiled)
+	}
 	var field *prompts.FieldError
 	if errors.As(err, &field) {
 		return invalid(field.Field, "%s", field.Message)
@@ -335,6 +343,10 @@ func (c *call) publish(p *prompts.Prompt, in *makeDefault) (*empty, error) {
 	v, ok := c.api.Prompts.Version(p, strconv.Itoa(in.Version))
 	if !ok {
 		return nil, unknownReference("version", "there is no version %d", in.Version)
+	}
+	compiled, err := c.api.Prompts.Compiled(c, p, v)
+	if err := c.checkTemplate(p, compiled, err); err != nil {
+		return nil, err
 	}
 	return &empty{}, c.api.Prompts.Publish(c, c.tx, p, v)
 }

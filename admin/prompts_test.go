@@ -6,12 +6,13 @@ import (
 	"testing"
 )
 
-const chatPrompt = `{"name":"Order help","string":"[{\"role\":\"user\",\"content\":\"{{#a}}{{b}}{{/a}} {{c}} {{>pp-x}}\"}]","parameters":{"temperature":0.5,"variables":{"c":"d"}},` +
+const chatPrompt = `{"name":"Order help","string":"[{\"role\":\"user\",\"content\":\"{{#a}}{{b}}{{/a}} {{c}}\"}]","parameters":{"temperature":0.5,"variables":{"c":"d"}},` +
 	`"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"auto","model":"m","virtual_key":"@local","version_description":"first","template_metadata":{"k":1}`
 
 func TestPromptsHaveVersions(t *testing.T) {
 	a := newAPI(t)
-	made := a.ok("POST", "/v1/prompts", chatPrompt+`,"collection_id":""}`)
+	partial := a.ok("POST", "/v1/prompts/partials", `{"name":"x","string":"s"}`).get("slug").Str
+	made := a.ok("POST", "/v1/prompts", strings.Replace(chatPrompt, "{{c}}", "{{c}} {{>"+partial+"}}", 1)+`,"collection_id":""}`)
 	id, slug, first := made.get("id").Str, made.get("slug").Str, made.get("version_id").Str
 	if !strings.HasPrefix(slug, "pp-order-help-") || made.get("object").Str != "prompt" {
 		t.Fatal(made.body)
@@ -20,7 +21,7 @@ func TestPromptsHaveVersions(t *testing.T) {
 	for path, want := range map[string]string{
 		"id": id, "prompt_version": "1", "prompt_version_id": first, "prompt_version_description": "first", "parameters.temperature": "0.5", "tools.0.function.name": "f",
 		"tool_choice": "auto", "model": "m", "virtual_key": "@local", "template_metadata.k": "1", "is_raw_template": "0", "status": "active", "object": "prompt",
-		"variable_components": `{"partials":["pp-x"],"sections":["a"],"variables":["c"],"sectionVariables":["b"],"variablePartials":[]}`, "prompt_version_labels": "[]",
+		"variable_components": `{"partials":["` + partial + `"],"sections":["a"],"variables":["c"],"sectionVariables":["b"],"variablePartials":[]}`, "prompt_version_labels": "[]",
 	} {
 		if got := shown.get(path).String(); got != want {
 			t.Errorf("%s: %s, expected %s", path, got, want)
@@ -109,7 +110,7 @@ func TestPartialsHaveVersionsToo(t *testing.T) {
 	if got := a.ok("GET", "/v1/prompts/partials/"+slug+"/versions", ""); got.get("total").Int() != 2 || got.get("data.1.description").Str != "e" || got.get("data.0.object").Str != "partial" {
 		t.Error(got.body)
 	}
-	user := a.ok("POST", "/v1/prompts", strings.Replace(chatPrompt, "pp-x", slug+"@2", 1)+`}`).get("slug").Str
+	user := a.ok("POST", "/v1/prompts", strings.Replace(chatPrompt, "{{c}}", "{{>"+slug+"@2}}", 1)+`}`).get("slug").Str
 	if out := a.do("DELETE", "/v1/prompts/partials/"+slug, ""); out.status != 409 || !strings.Contains(out.body, user) {
 		t.Errorf("a partial that is in use: %d %s", out.status, out.body)
 	}
@@ -150,6 +151,10 @@ func TestLabelsOfAWorkspace(t *testing.T) {
 func TestBadPromptsAreRefused(t *testing.T) {
 	a := newAPI(t)
 	slug := a.ok("POST", "/v1/prompts", chatPrompt+`}`).get("slug").Str
+	other := a.ok("POST", "/v1/admin/workspaces", `{"name":"Other"}`).get("id").Str
+	foreign := a.ok("POST", "/v1/prompts/partials", `{"name":"f","string":"s","workspace_id":"`+other+`"}`).get("slug").Str
+	partial := a.ok("POST", "/v1/prompts/partials", `{"name":"p","string":"s"}`).get("slug").Str
+	outer := a.ok("POST", "/v1/prompts/partials", `{"name":"o","string":"{{>`+partial+`}}"}`).get("slug").Str
 	deep, err := json.Marshal(strings.Repeat("{{#a}}", 70) + strings.Repeat("{{/a}}", 70))
 	if err != nil {
 		t.Fatal(err)
@@ -166,6 +171,10 @@ func TestBadPromptsAreRefused(t *testing.T) {
 		{"POST", "/v1/prompts", `{"name":"n","string":` + string(deep) + `,"virtual_key":"@local"}`, 400, "string: expected at most 64 sections"},
 		{"POST", "/v1/prompts", `{"name":"n","string":"s","virtual_key":"@local","parameters":[]}`, 400, "parameters"},
 		{"PUT", "/v1/prompts/" + slug, `{"model":"x"}`, 400, "string: required"},
+		{"PUT", "/v1/prompts/" + slug, `{"string":"{{>` + foreign + `}}"}`, 400, "string: the workspace has no partial"},
+		{"PUT", "/v1/prompts/" + slug, `{"patch":true,"parameters":{"temperature":3}}`, 400, "parameters.temperature: "},
+		{"PUT", "/v1/prompts/partials/" + partial, `{"string":"{{>pp-missing}}"}`, 400, `string: the workspace has no partial "pp-missing"`},
+		{"PUT", "/v1/prompts/partials/" + partial, `{"string":"{{>` + outer + `}}"}`, 400, "string: the partial inserts itself: " + partial + " → " + outer + " → " + partial},
 		{"PUT", "/v1/prompts/" + slug + "/makeDefault", `{"version":7}`, 404, "version: "},
 		{"PUT", "/v1/prompts/" + slug + "/versions/1", `{"label_id":"nope"}`, 404, "label_id: "},
 		{"POST", "/v1/collections", `{"name":"n","parent_collection_id":"nope"}`, 404, "parent_collection_id: "},
@@ -174,6 +183,48 @@ func TestBadPromptsAreRefused(t *testing.T) {
 		if out := a.do(c.method, c.path, c.body); out.status != c.status || !strings.Contains(out.message(), c.message) {
 			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, out.status, out.body)
 		}
+	}
+	// What can never be rendered, or never be sent.
+	for _, c := range []struct{ text, more, message string }{
+		{`[{"role":5}]`, ``, "string: Invalid type for 'messages[0].role': expected a string, but got a number instead."},
+		{`[{"role":"robot"}]`, ``, "string: Invalid 'messages[0].role': 'robot' is not supported."},
+		{`[{"role":"user","content":7}]`, ``, "string: Invalid type for 'messages[0].content'"},
+		{`[{"content":"hi"}]`, ``, "string: Missing required parameter: 'messages[0].role'."},
+		{`["hi"]`, ``, "string: expected messages"},
+		{`[]`, ``, "string: expected messages"},
+		{`[{"role":"user"},"hi"]`, ``, "string: expected messages"},
+		{`hi`, `,"parameters":{"temperature":"hot"}`, "parameters.temperature: Invalid type for 'temperature': expected a number, but got a string instead."},
+		{`hi`, `,"parameters":{"temperature":"{{t}}"}`, "parameters.temperature: "}, // a text stays one
+		{`hi`, `,"parameters":{"logprobs":true}`, "parameters.logprobs: "},
+		{`hi`, `,"parameters":{"stop":["a",7]}`, "parameters.stop[1]: "},
+		{`hi`, `,"parameters":{"variables":7}`, "parameters.variables: expected an object"},
+		{`{{>pp-missing}}`, ``, `string: the workspace has no partial "pp-missing", or no such version of it`},
+		{`{{>` + foreign + `}}`, ``, "string: the workspace has no partial"},
+		{`{{>` + partial + `@7}}`, ``, "string: the workspace has no partial"},
+		{`hi`, `,"parameters":{"suffix":"{{>pp-missing}}"}`, "parameters.suffix: the workspace has no partial"},
+		{`[{"role": "{{r}}"}]`, `,"is_raw_template":1,"parameters":{"top_p":2}`, "parameters.top_p: "},
+		{`[{"role":"user"}]`, `,"tool_choice":"never"`, "tool_choice: "},
+		{`[{"role":"user"}]`, `,"tools":[{"type":"function"}],"parameters":{"tool_choice":{"type":"function"}}`, "parameters.tool_choice.function: "},
+	} {
+		text, err := json.Marshal(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := a.do("POST", "/v1/prompts", `{"name":"n","virtual_key":"@local","string":`+string(text)+c.more+`}`); out.status != 400 || !strings.HasPrefix(out.message(), c.message) {
+			t.Errorf("%s%s: %d %s", c.text, c.more, out.status, out.body)
+		}
+	}
+	// What a call may complete.
+	for _, c := range []struct{ text, more string }{
+		{`[{"role":"{{r}}","content":"{{>` + outer + `}}"}]`, `,"parameters":{"top_logprobs":2,"stream_options":{}},"tool_choice":"{{choice}}"`},
+		{`[INST] [1, {{two}}]`, `,"parameters":{"stream":"ignored","best_of":2}`},
+		{`{{>>named}}`, ``},
+	} {
+		text, err := json.Marshal(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.ok("POST", "/v1/prompts", `{"name":"n","virtual_key":"@local","string":`+string(text)+c.more+`}`)
 	}
 	if got := a.ok("GET", "/v1/prompts/"+slug+"/versions", ""); got.get("total").Int() != 1 {
 		t.Error(got.body)

@@ -72,7 +72,7 @@ func TestCompletionsOfAPromptAreCalls(t *testing.T) {
 func TestPromptCallsThatAreRefused(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, answering)
 	g := gatewaytest.Start(t, up.Provider("file"))
-	slug := promptOf(g, map[string]any{"string": `[{"role":"user","content":"{{>nowhere}}"}]`})
+	slug := promptOf(g, map[string]any{"string": `[{"role":"user","content":"{{>>which}}"}]`})
 	for _, action := range []string{"render", "completions"} {
 		key := gatewaytest.OwnerKey
 		for _, c := range []struct {
@@ -82,7 +82,7 @@ func TestPromptCallsThatAreRefused(t *testing.T) {
 		}{
 			{"nope", `{"variables":{}}`, 404, "Invalid prompt id"},
 			{slug + "@7", `{"variables":{}}`, 404, "Invalid prompt id"},
-			{slug, `{"variables":{}}`, 400, "Missing prompt partials: nowhere"},
+			{slug, `{"variables":{"which":"nowhere"}}`, 400, "Missing prompt partials: nowhere"},
 			{slug, `{}`, 400, "variables: required"},
 			{slug, `{"variables":"x"}`, 400, "variables: expected an object"},
 			{slug, `{`, 400, "Invalid request body"},

@@ -190,5 +190,5 @@ func (x *session) plan(d Document) (steps []*step, kept map[string]int, err erro
 			}
 		}
 	}
-	return steps, kept, nil
+	return steps, kept, x.checkPartials()
 }

@@ -133,7 +133,8 @@ var kinds = []kind{
 		id: func(l *prompts.Label) string { return l.ID }, called: func(l *prompts.Label) string { return l.Name },
 		unique: func(l *prompts.Label) []string { return []string{"name " + l.WorkspaceID + "/" + l.Name} },
 		refs:   func(l *prompts.Label) []ref { return []ref{{"workspace_id", "workspaces", l.WorkspaceID}} },
-		check: func(_ *session, l *prompts.Label) error {
+		check: func(x *session, l *prompts.Label) error {
+			x.labels[l.ID] = l
 			if l.Name == "" || l.WorkspaceID == "" {
 				return wrong("name", "expected one, and a workspace_id")
 			}

@@ -160,6 +160,10 @@ type session struct {
 	// contents are those of new versions of prompts, by the ids of the versions.
 	contents map[string]*prompts.Content
 	versions map[string]bool // the ids of those that are stored; see hasVersion
+	// prompts and labels are those of the document, by their ids, and inserting what new versions of prompts insert.
+	prompts   map[string]*prompts.Prompt
+	labels    map[string]*prompts.Label
+	inserting map[string][]insertions
 }
 
 func (s *Services) session(sealer *Sealer) (*session, error) {
@@ -167,7 +171,10 @@ func (s *Services) session(sealer *Sealer) (*session, error) {
 	if o == nil || w == nil {
 		return nil, errors.New("the store has no organisation yet")
 	}
-	return &session{Services: s, sealer: sealer, organisation: o.ID, workspace: w.ID, contents: make(map[string]*prompts.Content)}, nil
+	return &session{
+		Services: s, sealer: sealer, organisation: o.ID, workspace: w.ID, contents: make(map[string]*prompts.Content),
+		prompts: make(map[string]*prompts.Prompt), labels: make(map[string]*prompts.Label), inserting: make(map[string][]insertions),
+	}, nil
 }
 
 // Export returns the control plane as a document. Without a sealer, secrets are [Omitted], and

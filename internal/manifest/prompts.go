@@ -4,12 +4,17 @@ import (
 	"cmp"
 	"context"
 	stdjson "encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -72,6 +77,7 @@ func readPrompt(x *session, f *form, old *prompts.Prompt, at string) (func(*prom
 	}
 	partial := f.get("partial").Bool()
 	var all []prompts.Version
+	var inserting []insertions
 	if old != nil {
 		all = slices.Clone(old.Versions)
 	}
@@ -103,13 +109,19 @@ func readPrompt(x *session, f *form, old *prompts.Prompt, at string) (func(*prom
 			}
 			continue
 		}
-		compile := prompts.Compile
+		check := prompts.Check
 		if partial {
-			compile = prompts.CompilePartial
+			check = prompts.CompilePartial
 		}
-		if _, err := compile(c); err != nil {
-			return nil, wrong(at+".string", "%v", err)
+		compiled, err := check(c)
+		var field *prompts.FieldError
+		switch {
+		case errors.As(err, &field):
+			return nil, wrong(at+"."+field.Field, "%s", field.Message)
+		case err != nil:
+			return nil, wrong(at, "%v", err)
 		}
+		inserting = append(inserting, insertions{at, fields.Number, compiled.Inserted()})
 		added := prompts.Version{ID: cmp.Or(fields.ID, storage.NewID(x.Random)), Number: fields.Number, CreatedAt: fields.CreatedAt, Size: c.Size()}
 		if added.CreatedAt.IsZero() {
 			added.CreatedAt = x.Now().UTC()
@@ -127,6 +139,8 @@ func readPrompt(x *session, f *form, old *prompts.Prompt, at string) (func(*prom
 	}
 	return func(p *prompts.Prompt) error {
 		p.Versions = all
+		x.prompts[p.ID] = p
+		x.inserting[p.ID] = inserting
 		if p.CollectionID == "" {
 			p.CollectionID = defaultCollection(p.WorkspaceID)
 		}
@@ -142,6 +156,75 @@ func readPrompt(x *session, f *form, old *prompts.Prompt, at string) (func(*prom
 		}
 		return wrong(at+".published", "expected the number of a version")
 	}, nil
+}
+
+// insertions are the partials that a new version inserts.
+type insertions struct {
+	at       string // the version, in the document
+	version  int
+	partials []prompts.Insertion
+}
+
+// checkPartials returns an error if a new version inserts a partial that neither the document nor the store has for the
+// workspace. Those that calls can refer to by number alone are left out: their partials may have been removed since.
+func (x *session) checkPartials() error {
+	partials := make(map[string]*prompts.Prompt) // by slugs and ids
+	add := func(p *prompts.Prompt) {
+		if p.Partial && !p.Archived {
+			partials[p.Slug], partials[p.ID] = p, p
+		}
+	}
+	for _, p := range x.Prompts.All() {
+		if x.prompts[p.ID] == nil {
+			add(p)
+		}
+	}
+	for _, p := range x.prompts {
+		add(p)
+	}
+	for _, id := range slices.Sorted(maps.Keys(x.inserting)) {
+		p := x.prompts[id]
+		for _, in := range x.inserting[id] {
+			if in.version != p.Published && in.version != p.Latest().Number && !slices.Contains(slices.Collect(maps.Values(p.Labels)), in.version) {
+				continue
+			}
+			for _, partial := range in.partials {
+				name, which, _ := strings.Cut(partial.Name, "@")
+				of, ok := partials[name]
+				if !ok || !of.VisibleIn(p.WorkspaceID) || !x.hasVersionNamed(of, which) {
+					return wrong(in.at+"."+partial.Field, "the workspace has no partial %q, or no such version of it, neither in the document nor in the store", credentials.Clip(partial.Name))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// hasVersionNamed reports whether a prompt has a version with a number or a label; see [prompts.Store.Version].
+func (x *session) hasVersionNamed(p *prompts.Prompt, which string) bool {
+	if which == "" || which == "default" || which == "latest" {
+		return true
+	}
+	number, err := strconv.Atoi(which)
+	if err != nil {
+		for id, n := range p.Labels {
+			if x.labelName(id) == which {
+				number = n
+			}
+		}
+	}
+	return slices.ContainsFunc(p.Versions, func(v prompts.Version) bool { return v.Number == number || v.ID == which })
+}
+
+// labelName returns the name of a label of the document or the store.
+func (x *session) labelName(id string) string {
+	if l, ok := x.labels[id]; ok {
+		return l.Name
+	}
+	if l, ok := x.Prompts.Label(id); ok {
+		return l.Name
+	}
+	return ""
 }
 
 // hasVersion reports whether a version of a prompt, which is stored or new, has an id.

@@ -49,69 +49,97 @@ func CompilePartial(c *Content) (*Compiled, error) {
 // is up to the call.
 var notSaved = map[string]bool{"stream": true, "variables": true, "prompt_id": true}
 
-// Compile parses the content of a version. The error is a *[FieldError].
-func Compile(c *Content) (*Compiled, error) {
-	out := &Compiled{VirtualKey: c.VirtualKey, index: make(map[string]int)}
-	var fault error
-	add := func(name, field string, parse func() (*template.Template, error)) {
-		t, err := parse()
-		if err != nil && fault == nil {
-			fault = &FieldError{field, err.Error()}
-		}
-		if i, twice := out.index[name]; twice {
-			out.members[i] = member{name, t, field}
+// A part is a field of the body that a version comes to, before it is rendered.
+type part struct {
+	name  string
+	field string // of the content, that it comes from
+	json  []byte
+	raw   bool // it is JSON once it is rendered
+}
+
+// parts returns what a version is made of, each field once, and the values of variables that calls leave out, if it has
+// any. The error is a *[FieldError].
+func (c *Content) parts() (all []part, defaults *template.Variables, err error) {
+	index := make(map[string]int)
+	add := func(p part) {
+		if i, twice := index[p.name]; twice {
+			all[i] = p
 			return
 		}
-		out.index[name] = len(out.members)
-		out.members = append(out.members, member{name, t, field})
-	}
-	value := func(v []byte) func() (*template.Template, error) {
-		return func() (*template.Template, error) { return template.JSON(v) }
+		index[p.name] = len(all)
+		all = append(all, p)
 	}
 	if len(c.Parameters) > 0 {
 		err := jsonscan.Members(c.Parameters, func(m jsonscan.Member) error {
 			name, raw := m.Key.String(), bytes.Clone(c.Parameters[m.Start:m.End])
 			if name == "variables" && raw[0] == '{' {
 				v, err := template.ReadVariables(raw)
-				out.defaults = &v
+				defaults = &v
 				return err
 			}
 			if !notSaved[name] {
-				add(name, "parameters."+name, value(raw))
+				add(part{name: name, field: "parameters." + name, json: raw})
 			}
 			return nil
 		})
 		if err != nil {
-			return nil, &FieldError{"parameters", err.Error()}
+			return nil, nil, &FieldError{"parameters", err.Error()}
 		}
 	}
 	if c.Model != "" {
-		add("model", "model", value(jsonscan.AppendQuoted(nil, c.Model)))
+		add(part{name: "model", field: "model", json: jsonscan.AppendQuoted(nil, c.Model)})
 	}
 	for _, m := range []struct {
 		name string
 		raw  []byte
 	}{{"tools", c.Tools}, {"tool_choice", c.ToolChoice}, {"functions", c.Functions}} {
 		if len(m.raw) > 0 {
-			add(m.name, m.name, value(m.raw))
+			add(part{name: m.name, field: m.name, json: m.raw})
 		}
 	}
 	text := strings.TrimSpace(c.String)
-	switch out.Chat = c.Raw || isMessages([]byte(text)); {
+	switch {
 	case c.Raw:
-		add("messages", "string", func() (*template.Template, error) { return template.Raw(text) })
-	case out.Chat:
-		add("messages", "string", value([]byte(text)))
+		add(part{name: messages, field: "string", json: []byte(text), raw: true})
+	case c.isChat():
+		add(part{name: messages, field: "string", json: []byte(text)})
 	case isMessagesOnceRendered(text):
-		return nil, &FieldError{"string", "the messages are not valid JSON before rendering; fix them, or set is_raw_template to 1"}
+		return nil, nil, &FieldError{"string", "the messages are not valid JSON before rendering; fix them, or set is_raw_template to 1"}
 	default:
-		add("prompt", "string", value(jsonscan.AppendQuoted(nil, c.String)))
+		add(part{name: "prompt", field: "string", json: jsonscan.AppendQuoted(nil, c.String)})
 	}
-	if fault != nil {
-		return nil, fault
+	return all, defaults, nil
+}
+
+// messages is the field that makes a prompt one of chat completions.
+const messages = "messages"
+
+// Compile parses the content of a version. The error is a *[FieldError].
+func Compile(c *Content) (*Compiled, error) {
+	parts, defaults, err := c.parts()
+	if err != nil {
+		return nil, err
 	}
+	out := &Compiled{VirtualKey: c.VirtualKey, index: make(map[string]int, len(parts)), defaults: defaults}
+	for i, p := range parts {
+		var t *template.Template
+		if p.raw {
+			t, err = template.Raw(string(p.json))
+		} else {
+			t, err = template.JSON(p.json)
+		}
+		if err != nil {
+			return nil, &FieldError{p.field, err.Error()}
+		}
+		out.index[p.name] = i
+		out.members = append(out.members, member{p.name, t, p.field})
+	}
+	out.Chat = c.isChat()
 	return out, nil
 }
+
+// isChat reports whether the version is for chat completions, not text completions.
+func (c *Content) isChat() bool { return c.Raw || isMessages([]byte(strings.TrimSpace(c.String))) }
 
 // isMessages reports whether text is a JSON array of objects.
 func isMessages(text []byte) bool {

@@ -72,6 +72,21 @@ func Check(t *Table, body []byte) (r Report, err error) {
 	return r, nil
 }
 
+// CheckTemplate is Check for a body of which a saved template is made, each of whose strings is rendered by
+// itself: those with tags may become any string, and a call may still bring the siblings of a field. What it refuses is
+// refused however the template is rendered, unless the call brings the field itself.
+func CheckTemplate(t *Table, body []byte) error {
+	c := checker{scan: body, draft: true}
+	var given [maxFields]Span
+	if _, err := c.object(t.Fields, given[:], 0, 0); err != nil {
+		return err
+	}
+	if c.err != nil {
+		return c.err
+	}
+	return nil
+}
+
 // Missing returns an error for the first field that is required after a config was merged,
 // and is missing. given reports which fields the call will have. It returns nil if none is
 // missing.

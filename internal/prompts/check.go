@@ -1,0 +1,130 @@
+package prompts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/validation"
+	"github.com/caddy-gw/gateway/providers/jsonscan"
+)
+
+// Check compiles the content of a new version, and holds what it comes to against the rules of the calls that it is for, as
+// far as they do not depend on the variables. The error is a *[FieldError]. Versions that are stored may be of before
+// a rule, and are only compiled.
+func Check(c *Content) (*Compiled, error) {
+	text := strings.TrimSpace(c.String)
+	if !c.isChat() && strings.HasPrefix(text, "[") && gjson.Valid(text) {
+		return nil, &FieldError{"string", "expected messages, as an array of at least one object, or a text"}
+	}
+	compiled, err := Compile(c)
+	if err != nil {
+		return nil, err
+	}
+	if v := gjson.GetBytes(c.Parameters, "variables"); v.Exists() && v.Type != gjson.Null && !v.IsObject() {
+		return nil, &FieldError{"parameters.variables", "expected an object"}
+	}
+	parts, _, err := c.parts()
+	if err != nil {
+		return nil, err
+	}
+	table := validation.Completion
+	switch {
+	case c.Raw: // messages are known once it is rendered
+		table = validation.PromptedChat
+	case compiled.Chat:
+		table = validation.Chat
+	}
+	var body jsonscan.Builder
+	body.Open('{')
+	for i := range parts {
+		if p := &parts[i]; !p.raw {
+			body.Key(p.name).Raw(p.json)
+		}
+	}
+	body.Close('}')
+	err = validation.CheckTemplate(table, body)
+	var fault *validation.Error
+	switch {
+	case errors.As(err, &fault):
+		return nil, faultOf(parts, fault)
+	case err != nil:
+		return nil, &FieldError{"parameters", err.Error()}
+	}
+	return compiled, nil
+}
+
+// faultOf returns the field of the content that a fault of the body is in.
+func faultOf(parts []part, fault *validation.Error) *FieldError {
+	for i := range parts {
+		p := &parts[i]
+		below, ok := strings.CutPrefix(fault.Param, p.name)
+		if !ok || below != "" && below[0] != '.' && below[0] != '[' {
+			continue
+		}
+		if p.field == "string" { // a text, which has no members
+			below = ""
+		}
+		return &FieldError{p.field + below, fault.Message}
+	}
+	return &FieldError{"parameters", fault.Message}
+}
+
+// CheckPartials returns an error if a version inserts a partial by name that its workspace does not have, or the version is
+// one of a partial and would insert itself. The error is a *[FieldError].
+func (s *Store) CheckPartials(ctx context.Context, p *Prompt, c *Compiled) error {
+	seen := map[string]bool{}
+	var reaches func(c *Compiled, path []string) error
+	reaches = func(c *Compiled, path []string) error {
+		for _, u := range c.Inserted() {
+			partial, v, ok := s.Find(p.WorkspaceID, u.Name, true)
+			switch {
+			case !ok && len(path) == 0:
+				return &FieldError{u.Field, fmt.Sprintf("the workspace has no partial %q, or no such version of it", credentials.Clip(u.Name))}
+			case !ok:
+				continue // of another that was saved before
+			}
+			way := append(path[:len(path):len(path)], partial.Slug)
+			_, which, _ := strings.Cut(u.Name, "@")
+			if partial.ID == p.ID && (which == "" || which == "latest") {
+				return &FieldError{"string", "the partial inserts itself: " + strings.Join(append([]string{p.Slug}, way...), " → ")}
+			}
+			if seen[v.ID] {
+				continue
+			}
+			seen[v.ID] = true
+			inner, err := s.Compiled(ctx, partial, v)
+			if err == nil {
+				err = reaches(inner, way)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return reaches(c, nil)
+}
+
+// An Insertion is a partial that a field of a version inserts by name, which may end with @version.
+type Insertion struct{ Field, Name string }
+
+// Inserted returns the partials that a version inserts by name.
+func (c *Compiled) Inserted() (all []Insertion) {
+	if c.Partial != nil {
+		for _, name := range c.Partial.Uses().Partials {
+			all = append(all, Insertion{"string", strings.TrimSpace(name)})
+		}
+		return all
+	}
+	for i := range c.members {
+		for _, name := range c.members[i].value.Uses().Partials {
+			all = append(all, Insertion{c.members[i].field, strings.TrimSpace(name)})
+		}
+	}
+	return all
+}
