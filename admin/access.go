@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"maps"
-	"strconv"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/policies"
@@ -122,14 +121,19 @@ func (c *call) updateAccess(i *credentials.Integration, in *updateAccess) (*empt
 		maps.Copy(access, i.Access)
 	}
 	i.Access = access
+	seen := make(map[string]bool)
 	for n := range in.Workspaces {
 		one := &in.Workspaces[n]
 		w, err := c.workspace(one.ID)
 		if err != nil {
-			return nil, unknownReference("workspaces.id", "there is no workspace %q", credentials.Clip(one.ID))
+			return nil, unknownReference(element("workspaces", n, "id"), "there is no workspace %q", credentials.Clip(one.ID))
 		}
+		if seen[w.ID] {
+			return nil, invalid(element("workspaces", n, "id"), "the workspace is named twice")
+		}
+		seen[w.ID] = true
 		access[w.ID] = bool(one.Enabled)
-		if err := c.setAccessLimits(i, w.ID, &one.ListedLimits, "workspaces["+strconv.Itoa(n)+"].", one.ResetUsage); err != nil {
+		if err := c.setAccessLimits(i, w.ID, &one.ListedLimits, element("workspaces", n, "")+".", one.ResetUsage); err != nil {
 			return nil, err
 		}
 		create := flag(!i.NoDefault)

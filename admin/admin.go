@@ -132,7 +132,9 @@ func New(s Services) *API {
 		Marshal: func(w io.Writer, v any) error { return json.MarshalWrite(w, v) },
 		// Unlike encoding/json, this rejects duplicate keys and matches names exactly.
 		// Huma's validation ignores case, so other spellings must be rejected here.
-		Unmarshal: func(data []byte, v any) error { return json.Unmarshal(data, v, json.RejectUnknownMembers(true)) },
+		Unmarshal: func(data []byte, v any) error {
+			return misread(json.Unmarshal(data, v, json.RejectUnknownMembers(true)))
+		},
 	}
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -40,20 +41,52 @@ func (a *api) digest() [sha256.Size]byte {
 // be in characters, and longer in bytes.
 var wrongValues = []string{`null`, `true`, `7`, `-1.5`, `1e400`, `9223372036854775808`, `"text"`, `""`, `"\u0000"`, `[]`, `{}`, `[[[]]]`, `[{"nope":[null]}]`, `{"nope":{"nope":1}}`, `"` + strings.Repeat("💩", 255) + `"`}
 
+// A replacement is a body with one value replaced; field is where, "" is the whole.
+type replacement struct{ field, body string }
+
 // replacements are bodies with one value replaced, at any depth.
-func replacements(body string) (bodies []string) {
-	bodies = append(bodies, wrongValues...)
+func replacements(body string) (bodies []replacement) {
+	for _, v := range wrongValues {
+		bodies = append(bodies, replacement{"", v})
+	}
 	doc := gjson.Parse(body)
 	if !doc.IsObject() && !doc.IsArray() {
 		return bodies
 	}
-	doc.ForEach(func(_, v gjson.Result) bool {
+	n := 0
+	doc.ForEach(func(k, v gjson.Result) bool {
+		at := k.Str
+		if doc.IsArray() {
+			at = fmt.Sprintf("[%d]", n)
+			n++
+		}
 		for _, other := range replacements(v.Raw) {
-			bodies = append(bodies, body[:v.Index]+other+body[v.Index+len(v.Raw):])
+			field := at + other.field
+			if other.field != "" && other.field[0] != '[' {
+				field = at + "." + other.field
+			}
+			bodies = append(bodies, replacement{field, body[:v.Index] + other.body + body[v.Index+len(v.Raw):]})
 		}
 		return true
 	})
 	return bodies
+}
+
+// libraryWords are of what reads bodies, and say nothing to who sends them.
+var libraryWords = regexp.MustCompile(`(?i:schema|unmarshal|propert|jsontext|struct)|\bGo\b|body: expected required|\de\+\d|\bjson: |RFC \d|expected (string|number|boolean|integer|array|object|length)\b|<nil>|%!`)
+
+// namesField reports whether a message about a body of a wrong type at a field names that field, or one around or in it.
+func namesField(message, field string) bool {
+	if field == "" {
+		field = "body"
+	}
+	for one := range strings.SplitSeq(message, "; ") {
+		named, _, ok := strings.Cut(one, ": ")
+		if ok && (named == field || field == "body" || strings.HasPrefix(named, field+".") || strings.HasPrefix(named, field+"[")) {
+			return true
+		}
+	}
+	return false
 }
 
 // hostile are bodies that no route takes, made of one that it takes.
@@ -94,7 +127,10 @@ func hostile(body string) map[string]string {
 // takenAnyway are hostile bodies that some routes take: other clients' records may say more, and
 // templates may be long.
 var takenAnyway = map[string][]string{
-	"POST /v1/logs": {"a member that there is none of"}, "POST /v1/api-keys/{id}/rotate": {"nothing"}, "POST /v1/admin/users/invites/{invite_id}/resend": {"nothing"}, "POST /v1/guardrails/{guardrailId}/invoke": {"a long text"},
+	"POST /v1/logs": {"a member that there is none of"}, "POST /v1/api-keys/{id}/rotate": {"nothing"}, "POST /v1/admin/users/invites/{invite_id}/resend": {"nothing"},
+	"POST /v1/prompts/{prompt_id}/unshare": {"nothing"}, "PUT /v1/prompts/{prompt_id}/unshare": {"nothing"},
+	"POST /v1/prompts/partials/{prompt_partial_id}/unshare": {"nothing"}, "PUT /v1/prompts/partials/{prompt_partial_id}/unshare": {"nothing"},
+	"POST /v1/guardrails/{guardrailId}/invoke": {"a long text"},
 }
 
 // Bodies of every wrong kind are refused by every route that takes one, in the documented envelope,
@@ -105,7 +141,7 @@ func TestBadBodiesAreRefusedAndChangeNothing(t *testing.T) {
 		return r.operation.Get("requestBody").Exists()
 	}, func(t *testing.T, r *routeCase) {
 		before := r.digest()
-		send := func(what, body string, refused bool) {
+		send := func(what, body string, refused bool) string {
 			t.Helper()
 			r.now.Add(int64(time.Minute)) // refusals are throttled
 			out := r.do(r.method, r.target, body)
@@ -116,7 +152,7 @@ func TestBadBodiesAreRefusedAndChangeNothing(t *testing.T) {
 				t.Errorf("%s: %.200s is taken", what, body)
 			case out.status == 200: // it was another good body
 				before = r.digest()
-				return
+				return ""
 			case refused && (out.status != 400 || out.code() != "AB01"), out.message() == "":
 				t.Errorf("%s: %.200s: %d %.300s", what, body, out.status, out.body)
 			}
@@ -124,6 +160,10 @@ func TestBadBodiesAreRefusedAndChangeNothing(t *testing.T) {
 				t.Errorf("%s: %.200s was refused, and changed something: %d %s", what, body, out.status, out.body)
 				before = after
 			}
+			if word := libraryWords.FindString(out.message()); word != "" && out.status != 200 {
+				t.Errorf("%s: %.200s: the message has %q: %.300s", what, body, word, out.message())
+			}
+			return out.message()
 		}
 		for what, bad := range hostile(r.sent) {
 			send(what, bad, !slices.Contains(takenAnyway[r.name], what))
@@ -132,7 +172,11 @@ func TestBadBodiesAreRefusedAndChangeNothing(t *testing.T) {
 			t.Errorf("a million elements: %d %.300s", out.status, out.body)
 		}
 		for _, bad := range replacements(r.sent) {
-			send("a value of another kind", bad, len(r.handler.Unlike(r.path, r.method, []byte(bad))) > 0)
+			unlike := len(r.handler.Unlike(r.path, r.method, []byte(bad.body))) > 0
+			message := send("a value of another kind", bad.body, unlike)
+			if unlike && !namesField(message, bad.field) {
+				t.Errorf("%.200s: expected %s to be named: %.300s", bad.body, bad.field, message)
+			}
 		}
 	})
 }

@@ -106,7 +106,7 @@ func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error
 			Hidden:       i > 0,
 			MaxBodyBytes: maxBody,
 			Parameters:   slices.Clone(rt.params),
-			Metadata:     map[string]any{ours: true, itemParams: rt.params},
+			Metadata:     map[string]any{ours: a.huma.OpenAPI().Components.Schemas, itemParams: rt.params},
 			Middlewares:  huma.Middlewares{middleware},
 			Responses:    map[string]*huma.Response{"default": a.refusal[showsFaults(p)]},
 		}
@@ -133,7 +133,7 @@ func errorResponses(document *huma.OpenAPI) map[bool]*huma.Response {
 		schema := document.Components.Schemas.Schema(of, true, name)
 		return &huma.Response{Description: "Refused", Content: map[string]*huma.MediaType{"application/json": {Schema: schema, Example: example}}}
 	}
-	const message = "name: expected required property to be present"
+	const message = "name: required"
 	return map[bool]*huma.Response{
 		false: refused(reflect.TypeFor[Error](), "Error", map[string]any{"success": false, "data": map[string]any{"message": message, "errorCode": "AB01"}}),
 		true:  refused(reflect.TypeFor[Fault](), "Fault", map[string]any{"error": map[string]any{"code": "AB01", "message": message, "param": "name", "type": "invalid_request_error"}}),
@@ -210,7 +210,7 @@ func (c *call) serve(ctx huma.Context, next func(huma.Context)) {
 		writeError(w, r, e)
 		return
 	}
-	if e := checkListQuery(ctx.Operation(), r.URL.RawQuery); e != nil {
+	if e := checkQuery(ctx.Operation(), r.URL.RawQuery); e != nil {
 		c.audit(e.status)
 		writeError(w, r, e)
 		return

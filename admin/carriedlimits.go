@@ -1,9 +1,8 @@
 package admin
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
+	stdjson "encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -11,10 +10,11 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/go-json-experiment/json"
 	"go.uber.org/zap"
 
-	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/validation"
 )
 
 // carriedRate is a rate limit that an object itself has.
@@ -115,7 +115,7 @@ func (f *limitFields) field(err error) error {
 }
 
 // oneOrMany is a rate limit, or a list of some.
-type oneOrMany struct{ raw json.RawMessage }
+type oneOrMany struct{ raw stdjson.RawMessage }
 
 func (r *oneOrMany) UnmarshalJSON(b []byte) error {
 	r.raw = slices.Clone(b)
@@ -141,10 +141,12 @@ func (r oneOrMany) rates() (rates []carriedRate, err error) {
 		all = make([]given, 1)
 		into = &all[0]
 	}
-	d := json.NewDecoder(bytes.NewReader(r.raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return nil, invalid("rate_limits", "expected limits of type, unit and value (a whole number): %s", credentials.Clip(strings.TrimPrefix(err.Error(), "json: ")))
+	if err := json.Unmarshal(r.raw, into, json.RejectUnknownMembers(true)); err != nil {
+		field, message := validation.Misread(err)
+		if field != "" && field[0] != '[' {
+			field = "." + field
+		}
+		return nil, invalid("rate_limits"+field, "%s; limits have type, unit and value (a whole number)", message)
 	}
 	for i, one := range all {
 		if one.Value == nil {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	stdjson "encoding/json"
 	"fmt"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/reqlog"
+	"github.com/caddy-gw/gateway/internal/validation"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -70,7 +72,8 @@ var customMethods = []string{http.MethodGet, http.MethodPost, http.MethodPut, ht
 func (c *call) customRecords(body []byte, w *directory.Workspace) ([]*reqlog.Record, error) {
 	parse := func(from []byte, to any) error {
 		if err := json.Unmarshal(from, to); err != nil {
-			return failure(http.StatusBadRequest, "%s", goType.ReplaceAllString(strings.TrimPrefix(err.Error(), "json: "), ""))
+			field, message := validation.Misread(err)
+			return invalid(cmp.Or(field, "body"), "%s", message)
 		}
 		return nil
 	}

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -213,80 +212,6 @@ func asError(err error) *Error {
 
 // ours marks operations of this package in huma's metadata.
 const ours = "gw"
-
-// Huma creates errors with a package variable. Other plugins in the same binary may use
-// huma, too, so only operations of this package use this envelope.
-func init() {
-	others := huma.NewErrorWithContext
-	huma.NewErrorWithContext = func(ctx huma.Context, status int, msg string, errs ...error) huma.StatusError {
-		if ctx == nil || ctx.Operation() == nil || ctx.Operation().Metadata[ours] == nil {
-			return others(ctx, status, msg, errs...)
-		}
-		return fromHuma(status, msg, errs).at(ctx.Operation().Path)
-	}
-}
-
-// goType matches the names of Go types in errors of the JSON decoder.
-var goType = regexp.MustCompile(` (into|within) Go \S+`)
-
-// goLayout matches errors of the standard library and huma about invalid times.
-var goLayout = regexp.MustCompile(`2006-01-02|parsing time|date/time for format`)
-
-// unread says why a body was not read, by status; "": as huma does.
-var unread = map[int]string{
-	http.StatusRequestEntityTooLarge: fmt.Sprintf("The body is too large, expected at most %d bytes", maxBody),
-	http.StatusRequestTimeout:        "The body did not arrive in time",
-}
-
-const (
-	maxFaults = 8   // that an error names
-	maxField  = 512 // of a fault, in bytes, and of what is wrong with it
-)
-
-// fromHuma converts huma's errors for a request. It omits the values that huma
-// includes, which may be secret.
-func fromHuma(status int, msg string, errs []error) *Error {
-	for _, err := range errs {
-		var known *Error
-		if errors.As(err, &known) {
-			return known
-		}
-	}
-	if status == http.StatusUnprocessableEntity {
-		status = http.StatusBadRequest
-	}
-	msg = cmp.Or(unread[status], msg)
-	var faults []string
-	n := 0
-	for _, err := range errs {
-		var detail *huma.ErrorDetail
-		if !errors.As(err, &detail) {
-			continue
-		}
-		if n++; n > maxFaults {
-			continue
-		}
-		field := strings.TrimPrefix(detail.Location, "body.")
-		for _, prefix := range []string{"query.", "path."} {
-			field = strings.TrimPrefix(field, prefix)
-		}
-		message := goType.ReplaceAllString(detail.Message, "")
-		if strings.HasPrefix(message, huma.ErrUnknownContentType.Error()) {
-			field, message = "content-type", "expected application/json"
-		}
-		if goLayout.MatchString(message) {
-			message = "expected a time such as 2026-01-31T12:00:00Z"
-		}
-		faults = append(faults, audit.Shorten(field, maxField)+": "+audit.Shorten(message, maxField))
-	}
-	if n > maxFaults {
-		faults = append(faults, fmt.Sprintf("and %d more", n-maxFaults))
-	}
-	if len(faults) > 0 {
-		msg = strings.Join(faults, "; ")
-	}
-	return failure(status, "%s", msg)
-}
 
 // Interface guards
 var (

@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -130,20 +131,30 @@ func (c *call) updateModels(i *credentials.Integration, in *updateModels) (*empt
 		hosts[m.CustomHost] = true
 	}
 	i.Models = slices.Clone(i.Models)
+	seen := make(map[string]bool)
 	for n := range in.Models {
 		one := &in.Models[n]
+		if seen[credentials.Normal(one.Slug)] {
+			return nil, invalid(element("models", n, "slug"), "%q is named twice", credentials.Clip(one.Slug))
+		}
+		seen[credentials.Normal(one.Slug)] = true
 		m, ok := i.Model(one.Slug)
 		if !ok {
 			i.Models = append(i.Models, credentials.IntegrationModel{Slug: one.Slug, Custom: true})
 			m = &i.Models[len(i.Models)-1]
 		}
-		if err := c.applyModel(i, m, one); err != nil {
+		if err := c.applyModel(i, m, one, element("models", n, "")); err != nil {
 			return nil, err
 		}
 		if m.CustomHost == "" || hosts[m.CustomHost] {
 			continue
 		}
-		if err := c.mayMove(i, m.CustomHost, secret); err != nil {
+		if err := c.mayMove(i, m.CustomHost, secret, element("models", n, "configurations.custom_host")); err != nil {
+			return nil, err
+		}
+	}
+	for n := range in.Models { // a base may be listed behind what is made of it
+		if err := c.checkBase(i, &in.Models[n], element("models", n, "")); err != nil {
 			return nil, err
 		}
 	}
@@ -153,10 +164,33 @@ func (c *call) updateModels(i *credentials.Integration, in *updateModels) (*empt
 	return &empty{}, c.api.Keyring.ReplaceIntegration(c.tx, i, secret)
 }
 
+// checkBase returns an error if a model of a request is said to be made of one that neither the integration lists nor the list
+// of prices knows, or not to be custom although it is made of another.
+func (c *call) checkBase(i *credentials.Integration, in *updateModel, field string) error {
+	m, ok := i.Model(in.Slug)
+	if !ok {
+		return fmt.Errorf("model %s was not added", in.Slug)
+	}
+	if in.IsCustom.Set && !in.IsCustom.Null && !m.Custom && (m.Finetune || m.BaseModel != "") {
+		return invalid(field+".is_custom", "expected true for a model that is made of another; clear base_model_slug and is_finetune, or leave it out")
+	}
+	base := in.BaseModelSlug.Value
+	if base == "" {
+		return nil
+	}
+	field += ".base_model_slug"
+	switch of, listed := i.Model(base); {
+	case listed && of.Slug == m.Slug:
+		return invalid(field, "expected another model than the one that is made of it")
+	case listed, c.api.Price != nil && c.api.Price(c.api.Directory.DefaultWorkspace().ID, i.Provider, base) != nil:
+		return nil
+	}
+	return unknownReference(field, "there is no model %q of %s, neither among the models of the integration nor with a known price", credentials.Clip(base), i.Provider)
+}
+
 // mayMove returns an error if the integration's credential must not be sent to another
 // host: the key must be in the request, and no other setting may be secret.
-func (c *call) mayMove(i *credentials.Integration, host string, sent credentials.Secret) error {
-	const field = "models.configurations.custom_host"
+func (c *call) mayMove(i *credentials.Integration, host string, sent credentials.Secret, field string) error {
 	if _, err := c.api.Guard.Check(host); err != nil {
 		return invalid(field, "%s", credentials.CustomHostError(err).Message)
 	}
@@ -188,7 +222,7 @@ func (c *call) secretSetting(i *credentials.Integration) (string, error) {
 }
 
 // applyModel applies a request to a model, which is a copy.
-func (c *call) applyModel(i *credentials.Integration, m *credentials.IntegrationModel, in *updateModel) error {
+func (c *call) applyModel(i *credentials.Integration, m *credentials.IntegrationModel, in *updateModel, field string) error {
 	m.Enabled = bool(in.Enabled)
 	for _, f := range []struct {
 		given Optional[flag]
@@ -200,13 +234,13 @@ func (c *call) applyModel(i *credentials.Integration, m *credentials.Integration
 	}
 	if in.BaseModelSlug.Set {
 		if m.BaseModel = in.BaseModelSlug.Value; len(m.BaseModel) > 255 {
-			return invalid("models.base_model_slug", "expected at most 255 bytes")
+			return invalid(field+".base_model_slug", "expected at most 255 bytes")
 		}
 	}
-	if err := applyPricing(&m.Pricing, in.PricingConfig, "models.pricing_config", prices.ParseConfig); err != nil {
+	if err := applyPricing(&m.Pricing, in.PricingConfig, field+".pricing_config", prices.ParseConfig); err != nil {
 		return err
 	}
-	if err := applyPricing(&m.Adjustments, in.Adjustments, "models.pricing_adjustments", prices.ParseAdjustment); err != nil {
+	if err := applyPricing(&m.Adjustments, in.Adjustments, field+".pricing_adjustments", prices.ParseAdjustment); err != nil {
 		return err
 	}
 	was := m.CustomHost
@@ -219,11 +253,11 @@ func (c *call) applyModel(i *credentials.Integration, m *credentials.Integration
 	}
 	if !in.CustomHeaders.Set {
 		if len(stored) > 0 && m.CustomHost != was {
-			return invalid("models.configurations.custom_host", "send custom_headers along; a stored credential is not sent to where it was not saved for")
+			return invalid(field+".configurations.custom_host", "send custom_headers along; a stored credential is not sent to where it was not saved for")
 		}
 		return nil
 	}
-	headers, err := receiveHeaders(in.CustomHeaders.Value, stored, was, m.CustomHost)
+	headers, err := receiveHeaders(field+".custom_headers", in.CustomHeaders.Value, stored, was, m.CustomHost)
 	if err != nil {
 		return err
 	}
@@ -252,8 +286,7 @@ func applyPricing[T any](stored *json.RawMessage, in Optional[map[string]any], f
 
 // receiveHeaders returns the headers in a request, with masked values replaced by the
 // stored ones. Those may only be kept if the host stays the same.
-func receiveHeaders(sent, stored map[string]string, was, is string) (map[string]string, error) {
-	const field = "models.custom_headers"
+func receiveHeaders(field string, sent, stored map[string]string, was, is string) (map[string]string, error) {
 	var bound credentials.Binding
 	for name, v := range stored {
 		bound.Add(credentials.Bound{Field: name, Name: name, Secret: credentials.NewSecret(v), For: credentials.Destination{"custom_host": was}})

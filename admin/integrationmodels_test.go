@@ -30,6 +30,12 @@ func TestModelsOfAnIntegrationAreListedAndChanged(t *testing.T) {
 		t.Errorf("a masked value that was sent back changed the header: %v %v", len(h), err)
 	}
 	for body, field := range map[string]string{
+		`{"models":[{"slug":"own","enabled":true},{"slug":"OWN","enabled":false}]}`:                                                    `models[1].slug: "OWN" is named twice`,
+		`{"models":[{"slug":"own","enabled":true,"is_custom":7}]}`:                                                                     "models[0].is_custom: expected true or false",
+		`{"models":[{"slug":"own","enabled":true,"is_custom":[]}]}`:                                                                    "models[0].is_custom: expected true or false",
+		`{"models":[{"slug":"own","enabled":true,"is_custom":false}]}`:                                                                 "models[0].is_custom: expected true for a model that is made of another",
+		`{"models":[{"slug":"two","enabled":true,"base_model_slug":7}]}`:                                                               "models[0].base_model_slug: expected a text",
+		`{"models":[{"slug":"two","enabled":true,"base_model_slug":"two"}]}`:                                                           "models[0].base_model_slug: expected another model",
 		`{"models":[{"slug":"own"}]}`:                                                                                                  "enabled",
 		`{"models":[{"slug":"own","enabled":true,"configurations":{}}]}`:                                                               "custom_host",
 		`{"models":[{"slug":"own","enabled":true,"configurations":{"custom_host":"https://b.example.com/v1"}}]}`:                       "custom_headers",
@@ -43,6 +49,9 @@ func TestModelsOfAnIntegrationAreListedAndChanged(t *testing.T) {
 		if out := a.do("PUT", models, body); out.status != 400 || !strings.Contains(out.message(), field) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
 		}
+	}
+	if out := a.do("PUT", models, `{"models":[{"slug":"own","enabled":true},{"slug":"two","enabled":true,"base_model_slug":"nope"}]}`); out.status != 404 || !strings.HasPrefix(out.message(), `models[1].base_model_slug: there is no model "nope" of openai`) {
+		t.Errorf("%d %s", out.status, out.body)
 	}
 	// The headers of a model are sent to the integration's host.
 	if out := a.do("PUT", "/v1/integrations/main", `{"key":"sk-2","configurations":{"custom_host":"https://b.example.com/v1"}}`); out.status != 400 || !strings.Contains(out.body, "model own") {

@@ -135,7 +135,7 @@ func TestAProviderIsAnIntegrationInAWorkspace(t *testing.T) {
 		t.Errorf("a workspace without access: %d %s", out.status, out.body)
 	}
 	for body, field := range map[string]string{
-		`{"workspaces":[{"id":"nope","enabled":true}]}`:                                                     "workspaces.id",
+		`{"workspaces":[{"id":"nope","enabled":true}]}`:                                                     "workspaces[0].id",
 		`{"workspaces":[{"id":"blue","enabled":true,"usage_limits":[{"type":"cost","credit_limit":0.5}]}]}`: "workspaces[0].usage_limits[0].credit_limit",
 		`{"workspaces":[{"id":"blue","enabled":true,"rate_limits":[{"type":"requests"}]}]}`:                 "rate_limits",
 		`{"global_workspace_access":{"enabled":true,"usage_limits":[{}]}}`:                                  "global_workspace_access.usage_limits[0].credit_limit",
@@ -172,7 +172,7 @@ func TestAProviderIsAnIntegrationInAWorkspace(t *testing.T) {
 		}
 	}
 	// It is shown as a virtual key, too, but its credential belongs to the integration.
-	if out := a.ok("GET", "/v1/virtual-keys/mine", ""); out.get("integration_id").Str != integration || strings.Contains(out.body, "def") {
+	if out := a.ok("GET", "/v1/virtual-keys/mine", ""); out.get("integration_id").Str != integration || strings.Contains(out.body, "*def") {
 		t.Errorf("%s", out.body)
 	}
 	for body, field := range map[string]string{`{"key":"sk-2"}`: "key", `{"custom_host":"https://b.example.com"}`: "custom_host", `{"model_config":{}}`: "model_config"} {

@@ -136,7 +136,7 @@ func (c *call) createInvite(in *createInvite) (*directory.Invite, *createdInvite
 	}
 	seen := make(map[string]bool)
 	for n, named := range in.Workspaces {
-		field := "workspaces[" + strconv.Itoa(n) + "]"
+		field := element("workspaces", n, "")
 		w, ok := c.api.Directory.Workspace(named.ID)
 		if !ok {
 			return nil, nil, unknownReference(field+".id", "there is no workspace %q", credentials.Clip(named.ID))

@@ -12,9 +12,9 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 )
 
-// checkListQuery refuses parameters that a list does not have, or has twice, because a list that is
-// not filtered looks like one that is. Requests that are not for a list pass.
-func checkListQuery(op *huma.Operation, rawQuery string) *Error {
+// checkQuery refuses parameters that a request which reads does not have, or has twice, because a list that is
+// not filtered looks like one that is, and a version that is not chosen like the one that was meant.
+func checkQuery(op *huma.Operation, rawQuery string) *Error {
 	if op.Method != http.MethodGet || rawQuery == "" {
 		return nil
 	}
@@ -24,8 +24,9 @@ func checkListQuery(op *huma.Operation, rawQuery string) *Error {
 			known = append(known, p.Name)
 		}
 	}
-	if !slices.Contains(known, "page_size") {
-		return nil
+	what, list := "parameter", "Parameters of this request: "
+	if slices.Contains(known, "page_size") {
+		what, list = "filter", "Filters of this list: "
 	}
 	query, err := url.ParseQuery(rawQuery)
 	if err != nil {
@@ -35,7 +36,7 @@ func checkListQuery(op *huma.Operation, rawQuery string) *Error {
 	for name, values := range query {
 		switch {
 		case !slices.Contains(known, name) && !inPath(op, name):
-			fault := credentials.Clip(name) + ": there is no such filter"
+			fault := credentials.Clip(name) + ": there is no such " + what
 			if near := credentials.Nearest(name, known); near != "" {
 				fault += " (did you mean " + near + "?)"
 			}
@@ -52,7 +53,10 @@ func checkListQuery(op *huma.Operation, rawQuery string) *Error {
 	if more := len(faults) - maxFaults; more > 0 {
 		faults = append(faults[:maxFaults], fmt.Sprintf("and %d more", more))
 	}
-	return failure(http.StatusBadRequest, "%s. Filters of this list: %s", strings.Join(faults, "; "), strings.Join(known, ", "))
+	if len(known) == 0 {
+		return failure(http.StatusBadRequest, "%s. This request has no parameters", strings.Join(faults, "; "))
+	}
+	return failure(http.StatusBadRequest, "%s. %s%s", strings.Join(faults, "; "), list, strings.Join(known, ", "))
 }
 
 // inPath reports whether a parameter is also one of the path. Some clients send those twice, as

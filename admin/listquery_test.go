@@ -8,24 +8,39 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A list that is not filtered looks like one that is, so that what it does not filter by is refused.
-func TestEveryListRefusesFiltersThatItDoesNotHave(t *testing.T) {
+// A list that is not filtered looks like one that is, so that what it does not filter by is refused: by every route that
+// reads, whatever it is of.
+func TestEveryRouteThatReadsRefusesParametersThatItDoesNotHave(t *testing.T) {
 	a := newAPI(t)
-	lists := 0
+	lists, others := 0, 0
 	parameter := regexp.MustCompile(`\{[^}]+\}`)
 	a.do("GET", "/v1/openapi.json", "").get("paths").ForEach(func(path, operations gjson.Result) bool {
-		if !operations.Get(`get.parameters.#(name=="page_size")`).Exists() {
+		get := operations.Get("get")
+		if !get.Exists() || path.Str == "/v1/admin/health" {
 			return true
 		}
-		lists++
+		known, what, list := get.Get(`parameters.#(in=="query")#.name`).Array(), "parameter", "Parameters of this request: "
+		switch {
+		case get.Get(`parameters.#(name=="page_size")`).Exists():
+			what, list = "filter", "Filters of this list: "
+			lists++
+		default:
+			others++
+		}
 		at := parameter.ReplaceAllString(path.Str, "x")
-		for query, want := range map[string]string{
-			"there_is_none=1&page_size=2": "there_is_none: there is no such filter. Filters of this list: ",
-			"page_siz=2":                  "page_siz: there is no such filter (did you mean page_size?). Filters of this list: ",
-			"page_size=1&page_size=2":     "page_size: it is given twice",
-			"page_size=%zz":               "query: expected name=value",
+		cases := map[string]string{
+			"there_is_none=1": "there_is_none: there is no such " + what + ". " + list,
+			"a=%zz":           "query: expected name=value",
 			strings.Repeat("y", 5000) + "=1&" + strings.Repeat("%2C", 10): "yyy",
-		} {
+		}
+		if len(known) == 0 {
+			cases["there_is_none=1"] = "there_is_none: there is no such parameter. This request has no parameters"
+		} else {
+			one := known[0].Str
+			cases[one+"=1&"+one+"=2"] = one + ": it is given twice"
+			cases[one[:len(one)-1]+"=2"] = one[:len(one)-1] + ": there is no such " + what + " (did you mean " + one + "?). " + list
+		}
+		for query, want := range cases {
 			got := a.do("GET", at+"?"+query, "")
 			if message := got.message(); got.status != 400 || got.code() != "AB01" || !strings.HasPrefix(message, want) && want != "yyy" || len(message) > 2000 {
 				t.Errorf("%s?%.40s: %d %s", at, query, got.status, got.body)
@@ -33,8 +48,8 @@ func TestEveryListRefusesFiltersThatItDoesNotHave(t *testing.T) {
 		}
 		return true
 	})
-	if lists < 20 {
-		t.Errorf("%d lists", lists)
+	if lists < 20 || others < 30 {
+		t.Errorf("%d lists and %d others", lists, others)
 	}
 	// Clients may repeat what is in the path.
 	w := a.s.Directory.DefaultWorkspace().ID

@@ -67,22 +67,22 @@ func (c *call) mappings(field Optional[[]SecretMapping], settings, workspace str
 		if m.Field != credentials.MappedKey {
 			name, ok := strings.CutPrefix(m.Field, settings+".")
 			if !ok || !routing.IsSecret(name) {
-				return nil, invalid("secret_mappings.target_field", "expected key, or a credential such as %s.aws_secret_access_key, got %q", settings, credentials.Clip(m.Field))
+				return nil, invalid(element(fieldMappings, i, "target_field"), "expected key, or a credential such as %s.aws_secret_access_key, got %q", settings, credentials.Clip(m.Field))
 			}
 			m.Field = name
 		}
 		switch {
 		case seen[m.Field]:
-			return nil, invalid("secret_mappings.target_field", "%s is mapped twice", in.TargetField)
+			return nil, invalid(element(fieldMappings, i, "target_field"), "%s is mapped twice", in.TargetField)
 		case len(m.Key) > 255:
-			return nil, invalid("secret_mappings.secret_key", "expected at most 255 bytes")
+			return nil, invalid(element(fieldMappings, i, "secret_key"), "expected at most 255 bytes")
 		case in.ValueFormat.Value != "" && in.ValueFormat.Value != formatText && in.ValueFormat.Value != formatJSON:
-			return nil, invalid("secret_mappings.value_format", "expected string or json, got %q", credentials.Clip(in.ValueFormat.Value))
+			return nil, invalid(element(fieldMappings, i, "value_format"), "expected string or json, got %q", credentials.Clip(in.ValueFormat.Value))
 		}
 		seen[m.Field] = true
 		ref, ok := c.api.Keyring.SecretReference(in.SecretReferenceID)
 		if !ok || workspace != "" && !ref.Allows(workspace) {
-			return nil, unknownReference("secret_mappings.secret_reference_id", "there is no secret reference %q", credentials.Clip(in.SecretReferenceID))
+			return nil, unknownReference(element(fieldMappings, i, "secret_reference_id"), "there is no secret reference %q", credentials.Clip(in.SecretReferenceID))
 		}
 		m.Reference = ref.ID
 		all = append(all, m)

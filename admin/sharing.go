@@ -96,7 +96,10 @@ func (a *API) sharing(all *resource[prompts.Prompt]) {
 			}
 			return v, all.edited(c, p, nil, all.show(c, p)), nil
 		})
-		act(a, all, method, "/unshare", "update", "Stop sharing "+all.aNoun(), func(c *call, p *prompts.Prompt, _ *empty) (*empty, error) { return &empty{}, c.reshare(p, nil) })
+		change(a, all.routeOfOne(method, "/unshare", "update", "Stop sharing "+all.aNoun()), func(c *call, in *optionalBodyInput[noMembers]) (*empty, edit, error) {
+			e, err := all.edit(c, &in.item, "update", func(p *prompts.Prompt) error { return c.reshare(p, nil) })
+			return &empty{}, e, err
+		})
 	}
 	for _, sub := range []string{"/share", "/unshare"} {
 		actBare(a, all, http.MethodDelete, sub, "update", "Stop sharing "+all.aNoun(), func(c *call, p *prompts.Prompt) error { return c.reshare(p, nil) })

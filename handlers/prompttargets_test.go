@@ -112,7 +112,7 @@ func TestTargetsWithPromptsThatAreRefused(t *testing.T) {
 	chat := promptOf(g, map[string]any{"string": `[{"role":"user","content":"{{>>name}}"}]`})
 	text := promptOf(g, map[string]any{"string": "Say {{what}}"})
 	lists := promptOf(g, map[string]any{"string": "x", "parameters": map[string]any{"models": []string{"a"}}})
-	hot := promptOf(g, map[string]any{"string": "x", "parameters": map[string]any{"temperature": 9}})
+	fewer := promptOf(g, map[string]any{"string": "x", "parameters": map[string]any{"best_of": 1, "n": 2}})
 	ofConfig := promptOf(g, map[string]any{"string": "x", "virtual_key": configOf(g, map[string]any{"provider": "@file", "retry": map[string]any{"attempts": 1}})})
 	foreign := promptOf(g, map[string]any{"string": "x", "workspace_id": "other"})
 	shared := promptOf(g, map[string]any{"string": "x", "workspace_id": "other"})
@@ -130,7 +130,7 @@ func TestTargetsWithPromptsThatAreRefused(t *testing.T) {
 		{shared, "/v1/completions", `{}`, "prompt_of_another_workspace", "name a provider in the target"},
 		{ofConfig, "/v1/completions", `{}`, "prompt_in_config", "is for the config"},
 		{lists, "/v1/completions", `{}`, "field_not_changeable", "sets 'models'"},
-		{hot, "/v1/completions", `{}`, "decimal_above_max_value", "temperature"},
+		{fewer, "/v1/completions", `{}`, "invalid_value", "best_of"},
 	} {
 		config := fmt.Sprintf(`x-gw-config: {"prompt_id":%q}`, c.prompt)
 		a := g.Do("POST", c.path, c.body, "x-gw-api-key: "+key, config)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -20,7 +19,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
-	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/validation"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -213,44 +212,14 @@ func idsOf(text []byte) string {
 
 // misread says where an object has another form than its rows.
 func misread(at string, err error) error {
-	var semantic *json.SemanticError
-	if !errors.As(err, &semantic) {
-		return wrong(at, "%v", err)
-	}
-	for token := range semantic.JSONPointer.Tokens() {
-		if _, number := strconv.Atoi(token); number == nil {
-			at += "[" + token + "]"
-		} else {
-			at += "." + credentials.Clip(token)
-		}
-	}
+	field, message := validation.Misread(err)
 	switch {
-	case errors.Is(err, json.ErrUnknownName):
-		return wrong(at, "unknown member")
-	case semantic.GoType != nil:
-		return wrong(at, "expected %s", typeName(semantic.GoType))
+	case field == "":
+		return wrong(at, "%s", message)
+	case field[0] != '[':
+		field = "." + field
 	}
-	return wrong(at, "%v", err)
-}
-
-// typeName returns what a value of a type is in a document.
-func typeName(t reflect.Type) string {
-	if t == reflect.TypeFor[time.Time]() {
-		return "a time such as 2027-01-31T12:00:00Z"
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		return typeName(t.Elem())
-	case reflect.Bool:
-		return "true or false"
-	case reflect.String:
-		return "a text"
-	case reflect.Int, reflect.Int64, reflect.Int32:
-		return "a whole number"
-	case reflect.Slice, reflect.Array:
-		return "an array"
-	}
-	return "an object"
+	return wrong(at+field, "%s", message)
 }
 
 // printable reports whether a text can be an id, a slug or a name.
