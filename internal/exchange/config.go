@@ -34,7 +34,7 @@ func (p *preparation) config(named, version string) (*routing.Config, *Error) {
 	case named == "" && fallback == "":
 		return nil, nil
 	case named == "":
-		return p.savedConfig(fallback, "")
+		return p.savedConfig(fallback, "", "")
 	case fallback == p.Caller.ConfigID && fallback != "" && p.Caller.ForbidsOverride:
 		return nil, badRequest("x-gw-config", "config_override_forbidden", "Cannot override default config set for this API key.")
 	case inline(named):
@@ -48,10 +48,10 @@ func (p *preparation) config(named, version string) (*routing.Config, *Error) {
 		return c, nil
 	}
 	slug, pinned, _ := strings.Cut(named, "@")
-	if pinned == "" {
-		pinned = version
+	if pinned != "" {
+		return p.savedConfig(slug, pinned, "x-gw-config")
 	}
-	return p.savedConfig(slug, pinned)
+	return p.savedConfig(slug, version, "x-gw-config-version")
 }
 
 // passthrough reports whether the call's config sends it to the provider as it came, without
@@ -61,7 +61,8 @@ func (c *Call) passthrough() bool { return c.Config != nil && c.Config.Passthrou
 // inline reports whether a config header contains a config.
 func inline(named string) bool { return strings.HasPrefix(strings.TrimSpace(named), "{") }
 
-func (p *preparation) savedConfig(slug, version string) (*routing.Config, *Error) {
+// savedConfig returns a version of a saved config; versioned is the header that names the version.
+func (p *preparation) savedConfig(slug, version, versioned string) (*routing.Config, *Error) {
 	s, ok := p.Gateway.Configs.Store.Get(slug)
 	if !ok || s.Archived || s.WorkspaceID != p.Caller.WorkspaceID {
 		if strings.ContainsAny(slug, "{}[]\" ") {
@@ -71,7 +72,7 @@ func (p *preparation) savedConfig(slug, version string) (*routing.Config, *Error
 	}
 	v, ok := s.Version(version)
 	if !ok {
-		return nil, badRequest("x-gw-config-version", "invalid_config", "Invalid config version passed: "+credentials.Clip(version))
+		return nil, badRequest(versioned, "invalid_config", "Invalid config version passed: the config "+s.Slug+" has no version "+credentials.Clip(version))
 	}
 	o := p.Gateway.Configs.Options
 	o.Workspace = s.WorkspaceID

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,6 +64,10 @@ func (m *model) describe(about *prices.Model) {
 // use, and the call does not exclude, each under the name by which a call reaches it: @slug/model. A provider that
 // does not list its models, or not in time, is left out.
 func (f *Forwarder) ServeModels(w http.ResponseWriter, r *http.Request, x *exchange.Exchange) {
+	if refusal := unlistable(r.URL.Query(), asksAnthropic(x.Call)); refusal != nil {
+		x.Fail(w, refusal)
+		return
+	}
 	if !counted(w, r, x) {
 		return
 	}
@@ -191,6 +197,29 @@ func aliases(x *exchange.Exchange) (all []model) {
 		all = append(all, model{ID: name, Object: "model", OwnedBy: "gateway", Provider: slug})
 	}
 	return all
+}
+
+// anthropicPaging are the parameters of a list of models in Anthropic's shape.
+var anthropicPaging = []string{"after_id", "before_id", "limit"}
+
+// ofClients are parameters that clients add to all of their requests.
+var ofClients = []string{"api-version", "beta"}
+
+// unlistable refuses parameters that the unified list does not have: one that is not filtered looks like one that is.
+func unlistable(query url.Values, anthropic bool) *exchange.Error {
+	known, has := ofClients, "This list has no parameters."
+	if anthropic {
+		known, has = slices.Concat(known, anthropicPaging), "Parameters of this list: "+strings.Join(anthropicPaging, ", ")+"."
+	}
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		if !slices.Contains(known, name) {
+			return &exchange.Error{
+				Status: http.StatusBadRequest, Type: "invalid_request_error", Param: credentials.Clip(name), Code: "unknown_parameter",
+				Message: "Unknown parameter: '" + credentials.Clip(name) + "'. " + has,
+			}
+		}
+	}
+	return nil
 }
 
 // asksAnthropic reports whether a client lists models as Anthropic's do.

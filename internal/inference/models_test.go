@@ -35,6 +35,16 @@ func TestModelsAreListedWithWhatIsKnownAboutThem(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &list); err != nil || w.Code != 200 {
 		t.Fatal(w.Code, w.Body, err)
 	}
+	for path, param := range map[string]string{"/models?provider=one": "provider", "/models?after_id=x": "after_id", "/models?api-version=1": ""} {
+		w, _ := b.request(t, http.MethodGet, path, "", nil)
+		var refused struct{ Error struct{ Param, Code string } }
+		if err := json.Unmarshal(w.Body.Bytes(), &refused); err != nil || (w.Code == 400) != (param != "") || refused.Error.Param != param {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	if w, _ := b.request(t, http.MethodGet, "/models?limit=1&beta=true", "", nil, "Anthropic-Version", "2023-06-01"); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
 	// The host of two is not the provider's own, and may have other models than that.
 	if len(list.Data) != 2 || list.Data[0].ID != "@one/gpt-4o" || list.Data[0].ContextWindow != 128_000 || !slices.Contains(list.Data[0].Features, "prompt_caching") || list.Data[0].Modalities != nil {
 		t.Errorf("%s", w.Body)
