@@ -190,26 +190,36 @@ func unfetched(route *Route, err error) *Error {
 
 // set puts the part that a mapping selects of a value into a credential.
 func (f *fetched) set(r *Router, m *SecretMapping, value Secret) error {
-	key := m.Key
-	if ref, ok := r.Keyring.SecretReference(m.Reference); ok && key == "" {
-		key = ref.Key
-	}
-	part, err := selectKey(value.Reveal(), key, m.JSON)
+	ref, _ := r.Keyring.SecretReference(m.Reference)
+	part, err := m.Part(ref, value)
 	if err != nil {
 		return err
 	}
 	if m.Field == MappedKey {
-		if !Sendable(part) {
-			return errors.New("the secret is not a credential: expected no white space around it and no control characters")
-		}
-		f.key = NewSecret(part)
+		f.key = part
 		return nil
 	}
 	if f.settings == nil {
 		f.settings = make(map[string]Secret)
 	}
-	f.settings[m.Field] = NewSecret(part)
+	f.settings[m.Field] = part
 	return nil
+}
+
+// Part returns what a mapping selects of the value of a secret; ref is its reference, or nil if that is gone.
+func (m *SecretMapping) Part(ref *SecretReference, value Secret) (part Secret, err error) {
+	key := m.Key
+	if ref != nil && key == "" {
+		key = ref.Key
+	}
+	text, err := selectKey(value.Reveal(), key, m.JSON)
+	if err == nil && m.Field == MappedKey && !Sendable(text) {
+		err = errors.New("the secret is not a credential: expected no white space around it and no control characters")
+	}
+	if err != nil {
+		return part, err
+	}
+	return NewSecret(text), nil
 }
 
 // selectKey returns the value of a key of a JSON object, or, for "", the whole text. With

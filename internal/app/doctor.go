@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,13 +12,15 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/secretcache"
 	"github.com/caddy-gw/gateway/internal/upstream"
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/secrets"
 )
 
 // A Finding is something that a [Diagnosis] looked at.
 type Finding struct {
-	Check   string `json:"check"`  // store, keys, clock, provider, credentials
+	Check   string `json:"check"`  // store, keys, clock, provider, credentials, secret
 	Status  string `json:"status"` // ok, warning, error
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"` // what to do about it
@@ -78,6 +81,7 @@ func (p *checker) diagnose(ctx context.Context) *Diagnosis {
 	}
 	p.keys(d)
 	p.credentials(d)
+	p.secrets(ctx, d)
 	p.hosts(ctx, d)
 	return d
 }
@@ -158,6 +162,72 @@ func (p *checker) credentials(d *Diagnosis) {
 	}
 }
 
+// secrets asks the managers of secret references for their values, of which nothing is kept or shown.
+func (p *checker) secrets(ctx context.Context, d *Diagnosis) {
+	used := make(map[string][]*credentials.SecretMapping) // by the ids of references
+	by := func(c *credentials.Credential) {
+		for i := range c.Mappings {
+			used[c.Mappings[i].Reference] = append(used[c.Mappings[i].Reference], &c.Mappings[i])
+		}
+	}
+	for _, v := range p.Keyring.VirtualKeys() {
+		by(&v.Credential)
+	}
+	for _, i := range p.Keyring.Integrations() {
+		by(&i.Credential)
+	}
+	all := p.Keyring.SecretReferences()
+	if more := len(all) - maxReached; more > 0 {
+		d.add("secret", FindingWarning, "", "%d of %d secret references are not asked for", more, len(all))
+		all = all[:maxReached]
+	}
+	findings := make([]Finding, len(all))
+	each(len(all), func(i int) { findings[i] = p.secret(ctx, all[i], used[all[i].ID]) })
+	d.Findings = append(d.Findings, findings...)
+}
+
+// secret asks for the value of a secret reference, and looks for the parts of it that are used.
+func (p *checker) secret(ctx context.Context, r *credentials.SecretReference, used []*credentials.SecretMapping) Finding {
+	value, err := p.Secrets.Now(ctx, r)
+	var failed *secretcache.FetchError
+	if errors.As(err, &failed) && failed.Err != nil {
+		err = fmt.Errorf("%w: %w", err, failed.Err)
+	}
+	switch {
+	case err != nil && secrets.Refusal(err):
+		return Finding{"secret", FindingError, fmt.Sprintf("the secret reference %s: %s has no secret at %s for it: %v", r.Slug, r.Manager, r.Path, err), "Check secret_path, and that the login in auth_config is valid and may read it."}
+	case err != nil:
+		return Finding{"secret", FindingError, fmt.Sprintf("the secret reference %s: %s does not answer: %v", r.Slug, r.Manager, err), "Check the address in auth_config, DNS, the firewall and HTTPS_PROXY, and that the manager runs and is configured here."}
+	}
+	if len(used) == 0 {
+		used = []*credentials.SecretMapping{{}}
+	}
+	for _, m := range used {
+		if _, err := m.Part(r, value); err != nil {
+			key := cmp.Or(m.Key, r.Key)
+			if key != "" {
+				key = " at its key " + key
+			}
+			return Finding{"secret", FindingError, fmt.Sprintf("the secret reference %s: %s answers, but the value%s cannot be used: %v", r.Slug, r.Manager, key, err), "Save the secret again in its manager, or correct secret_key of the reference or of the secret_mappings that name it."}
+		}
+	}
+	return Finding{Check: "secret", Status: FindingOK, Message: fmt.Sprintf("the secret reference %s: %s answers, and the value is there", r.Slug, r.Manager)}
+}
+
+// each calls do for 0 to n-1, some at once.
+func each(n int, do func(i int)) {
+	room := make(chan struct{}, reachedAtOnce)
+	var wait sync.WaitGroup
+	for i := range n {
+		wait.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			do(i)
+		})
+	}
+	wait.Wait()
+}
+
 // A host is something that the gateway sends requests to.
 type host struct {
 	url, name string
@@ -229,17 +299,10 @@ func (p *checker) hosts(ctx context.Context, d *Diagnosis) {
 		says bool
 	}
 	answers := make([]answer, len(all))
-	room := make(chan struct{}, reachedAtOnce)
-	var wait sync.WaitGroup
-	for i, h := range all {
-		wait.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
-			date, err := p.reach(ctx, h.url, h.public)
-			answers[i] = answer{err, p.now().Sub(date), !date.IsZero()}
-		})
-	}
-	wait.Wait()
+	each(len(all), func(i int) {
+		date, err := p.reach(ctx, all[i].url, all[i].public)
+		answers[i] = answer{err, p.now().Sub(date), !date.IsZero()}
+	})
 	answered, wrong := 0, 0
 	for i, h := range all {
 		a := answers[i]

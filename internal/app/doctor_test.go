@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/url"
 	"slices"
@@ -15,12 +16,14 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
 	_ "github.com/caddy-gw/gateway/providers/standard"
+	"github.com/caddy-gw/gateway/secrets"
 	"github.com/caddy-gw/gateway/storage"
 	"github.com/caddy-gw/gateway/storage/badger"
 )
 
-// Providers are asked at the address that their settings make, too.
-func TestTheDoctorAsksHostsThatSettingsMake(t *testing.T) {
+// doctored opens the services of an empty store.
+func doctored(t *testing.T) *Services {
+	t.Helper()
 	store, err := badger.Open(t.TempDir(), badger.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -34,6 +37,68 @@ func TestTheDoctorAsksHostsThatSettingsMake(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return s
+}
+
+// Each secret reference is asked for, and what is wrong with it is said, but never its value.
+func TestTheDoctorAsksForSecrets(t *testing.T) {
+	s := doctored(t)
+	const canary = "canary-of-a-secret"
+	s.Secrets.Use(func(_ context.Context, r *credentials.SecretReference) (value credentials.Secret, err error) {
+		switch r.Path {
+		case "text":
+			return credentials.NewSecret(canary), nil
+		case "object":
+			return credentials.NewSecret(`{"api":"` + canary + `"}`), nil
+		case "gone":
+			return value, &secrets.Error{What: "secret", Status: 404}
+		}
+		return value, errors.New("dial tcp: connection refused")
+	})
+	update := func(do func(tx *storage.Txn) error) {
+		t.Helper()
+		if err := s.DB.Update(t.Context(), do); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range []*credentials.SecretReference{
+		{Slug: "whole", Path: "text"}, {Slug: "part", Path: "object", Key: "api"}, {Slug: "no-key", Path: "object", Key: "other"}, {Slug: "no-object", Path: "text", Key: "api"},
+		{Slug: "gone", Path: "gone"}, {Slug: "down", Path: "down"}, {Slug: "mapped", Path: "object"},
+	} {
+		r.ID, r.Manager = r.Slug, "test_manager"
+		update(func(tx *storage.Txn) error { return s.Keyring.ReplaceSecretReference(tx, r) })
+	}
+	v := &credentials.VirtualKey{Credential: credentials.Credential{ID: "vk", Provider: "openai", Mappings: []credentials.SecretMapping{{Field: credentials.MappedKey, Reference: "mapped", Key: "missing"}}}, Slug: "vk", WorkspaceID: "ws"}
+	update(func(tx *storage.Txn) error { return s.Keyring.AddVirtualKey(tx, v, credentials.Secret{}) })
+
+	p := &checker{Services: s, now: time.Now, reach: func(context.Context, string, bool) (time.Time, error) { return time.Now(), nil }}
+	got := make(map[string]Finding)
+	for _, f := range p.diagnose(t.Context()).Findings {
+		if strings.Contains(f.Message+f.Advice, canary) {
+			t.Errorf("the value is shown: %+v", f)
+		}
+		if rest, ok := strings.CutPrefix(f.Message, "the secret reference "); ok && f.Check == "secret" {
+			slug, _, _ := strings.Cut(rest, ":")
+			got[slug] = f
+		}
+	}
+	for slug, want := range map[string]string{
+		"whole": "test_manager answers, and the value is there", "part": "test_manager answers, and the value is there",
+		"no-key": "the value at its key other cannot be used: the secret has no such key", "no-object": "the secret is not a JSON object",
+		"gone": "test_manager has no secret at gone for it: the secret was answered with 404", "down": "test_manager does not answer: it cannot be reached or read: dial tcp",
+		"mapped": "the value at its key missing cannot be used",
+	} {
+		f := got[slug]
+		good := strings.HasSuffix(want, "is there")
+		if !strings.Contains(f.Message, want) || (f.Status == FindingOK) != good || (f.Advice == "") != good {
+			t.Errorf("%s: %+v", slug, f)
+		}
+	}
+}
+
+// Providers are asked at the address that their settings make, too.
+func TestTheDoctorAsksHostsThatSettingsMake(t *testing.T) {
+	s := doctored(t)
 	add := func(slug, provider, host string, settings map[string]string) {
 		t.Helper()
 		v := &credentials.VirtualKey{Credential: credentials.Credential{ID: slug, Provider: provider, CustomHost: host}, Slug: slug, WorkspaceID: "ws"}

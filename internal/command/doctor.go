@@ -13,8 +13,9 @@ func doctorCommand() *cobra.Command {
 	return withServer(&cobra.Command{
 		Use: "doctor", Short: "Says what is wrong with the gateway, and what to do about it", Args: cobra.NoArgs,
 		Long: `
-Looks at the store, the keys, the stored credentials, whether each provider
-answers, and the clock. What expires within two weeks is listed.
+Looks at the store, the keys, the stored credentials, whether each secret that
+is referred to can be fetched, whether each provider answers, and the clock. What
+expires within two weeks is listed.
 
 Providers are sent one request each, without a credential. The exit code is 1 if
 something is wrong; warnings alone leave it at 0.`,

@@ -116,6 +116,23 @@ func (c *Cache) Refresh() {
 	}
 }
 
+// Now fetches the current value of a secret from its manager, whatever is kept, and keeps nothing of it. An error is a
+// [FetchError].
+func (c *Cache) Now(ctx context.Context, r *credentials.SecretReference) (value credentials.Secret, err error) {
+	c.life.Lock()
+	if c.closed {
+		c.life.Unlock()
+		return value, &FetchError{"the gateway is stopping", nil}
+	}
+	c.under.Add(1)
+	c.life.Unlock()
+	defer c.under.Done()
+	if value, err = c.fetched(ctx, r); err != nil {
+		return value, describe(err)
+	}
+	return value, nil
+}
+
 // Stale returns how many secrets have a last value only, since they cannot be fetched.
 func (c *Cache) Stale() (n int) {
 	c.mu.RLock()
@@ -212,7 +229,7 @@ func (c *Cache) begin(e *entry) {
 
 func (c *Cache) run(e *entry) {
 	defer c.under.Done()
-	value, err := c.fetched(e.of)
+	value, err := c.fetched(c.ctx, e.of)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	defer func() {
@@ -261,9 +278,10 @@ func (e *entry) outlived(now time.Time) string {
 	return ""
 }
 
-func (c *Cache) fetched(r *credentials.SecretReference) (value credentials.Secret, err error) {
-	ctx, cancel := context.WithTimeout(c.ctx, timeout)
+func (c *Cache) fetched(of context.Context, r *credentials.SecretReference) (value credentials.Secret, err error) {
+	ctx, cancel := context.WithTimeout(of, timeout)
 	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
 	select {
 	case c.turns <- struct{}{}:
 	case <-ctx.Done():
