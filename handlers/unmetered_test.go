@@ -120,7 +120,7 @@ func TestTheListOfModelsIsNotRefusedByABudgetOfCosts(t *testing.T) {
 	})
 	g := gatewaytest.Start(t, up.Provider("file"))
 	key, _ := g.Key("k")
-	usageLimit(g, map[string]any{"type": "cost", "credit_limit": 0})
+	usageLimit(g, map[string]any{"type": "cost", "credit_limit": 1})
 	if a := g.Do("GET", "/v1/models", "", "x-gw-api-key: "+key); a.Status != 200 {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}

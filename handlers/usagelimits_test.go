@@ -180,7 +180,7 @@ func TestABudgetOfCostNeedsAPrice(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, answerWithUsage)
 	g := gatewaytest.Start(t, up.Provider("file"))
 	key, _ := g.Key("k")
-	id := usageLimit(g, map[string]any{"type": "cost", "credit_limit": 0.5})
+	id := usageLimit(g, map[string]any{"type": "cost", "credit_limit": 1})
 	ask := func() *gatewaytest.Answer {
 		return g.Do("POST", "/v1/chat/completions", boundedChat, "x-gw-api-key: "+key, "x-gw-provider: file")
 	}

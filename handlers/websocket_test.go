@@ -239,7 +239,7 @@ func TestSessionsAreMetered(t *testing.T) {
 			}
 			for _, event := range []string{
 				`{"type":"response.output_text.delta","delta":"\"type\":\"response.done\""}`,
-				`{"type":"response.done","response":{"id":"r","usage":{"total_tokens":12,"input_tokens":5,"output_tokens":7,"input_token_details":{"cached_tokens":2}}}}`,
+				`{"type":"response.done","response":{"id":"r","usage":{"total_tokens":60,"input_tokens":25,"output_tokens":35,"input_token_details":{"cached_tokens":10}}}}`,
 			} {
 				if c.Write(r.Context(), websocket.MessageText, []byte(event)) != nil {
 					return
@@ -249,7 +249,7 @@ func TestSessionsAreMetered(t *testing.T) {
 	})
 	g := gatewaytest.Start(t, up.Provider("file"))
 	key, _ := g.Key("k")
-	g.Admin("POST", "/v1/policies/usage-limits", map[string]any{"type": "tokens", "credit_limit": 24, "group_by": []any{map[string]any{"key": "api_key"}}})
+	g.Admin("POST", "/v1/policies/usage-limits", map[string]any{"type": "tokens", "credit_limit": 120, "group_by": []any{map[string]any{"key": "api_key"}}})
 	c := open(t, g, key)
 	for range 2 {
 		if err := c.Write(t.Context(), websocket.MessageText, []byte(`{"type":"response.create"}`)); err != nil {
@@ -265,7 +265,7 @@ func TestSessionsAreMetered(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the record", func() bool { return len(records(t)) == 1 })
-	if r := records(t)[0]; r.PromptTokens != 10 || r.CompletionTokens != 14 || r.CacheRead != 4 {
+	if r := records(t)[0]; r.PromptTokens != 50 || r.CompletionTokens != 70 || r.CacheRead != 20 {
 		t.Errorf("recorded %+v", r)
 	}
 	_, res, err := dial(t.Context(), g, &websocket.DialOptions{HTTPHeader: http.Header{"X-Gw-Api-Key": {key}, "X-Gw-Provider": {"file"}}})

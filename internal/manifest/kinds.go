@@ -239,14 +239,20 @@ var kinds = []kind{
 		list: "usage_limits", scope: "policies", collection: "usage-limit", foreign: true, hidden: []string{"last_reset_at", "resets"}, fixed: []string{"workspace_id", "type"},
 		id: func(p *policies.UsageLimit) string { return p.ID }, called: func(p *policies.UsageLimit) string { return p.Name },
 		keep: func(x *session, p, old *policies.UsageLimit) {
+			x.limited[p.ID] = old == nil || old.Limit != p.Limit
 			if old == nil {
 				keepSchedule(x, &p.Schedule, nil)
 				return
 			}
 			keepSchedule(x, &p.Schedule, &old.Schedule)
 		},
-		refs:  func(p *policies.UsageLimit) []ref { return []ref{{"workspace_id", "workspaces", p.WorkspaceID}} },
-		check: func(_ *session, p *policies.UsageLimit) error { return checkPolicy(&p.Policy, p.Validate()) },
+		refs: func(p *policies.UsageLimit) []ref { return []ref{{"workspace_id", "workspaces", p.WorkspaceID}} },
+		check: func(x *session, p *policies.UsageLimit) error {
+			if err := checkPolicy(&p.Policy, p.Validate()); err != nil || !x.limited[p.ID] {
+				return err
+			}
+			return p.CheckLeast()
+		},
 		put: func(x *session, tx *storage.Txn, p *policies.UsageLimit) error {
 			return x.Limits.Budgets.In(tx).Put(tx, p)
 		},

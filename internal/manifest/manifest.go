@@ -164,6 +164,8 @@ type session struct {
 	prompts   map[string]*prompts.Prompt
 	labels    map[string]*prompts.Label
 	inserting map[string][]insertions
+	// limited are the usage-limit policies whose limit is new, by their ids.
+	limited map[string]bool
 }
 
 func (s *Services) session(sealer *Sealer) (*session, error) {
@@ -174,6 +176,7 @@ func (s *Services) session(sealer *Sealer) (*session, error) {
 	return &session{
 		Services: s, sealer: sealer, organisation: o.ID, workspace: w.ID, contents: make(map[string]*prompts.Content),
 		prompts: make(map[string]*prompts.Prompt), labels: make(map[string]*prompts.Label), inserting: make(map[string][]insertions),
+		limited: make(map[string]bool),
 	}, nil
 }
 

@@ -33,8 +33,8 @@ func (p *UsageLimit) Validate() error {
 		return &FieldError{"type", "expected cost, tokens or requests"}
 	case p.Limit < 0:
 		return &FieldError{"credit_limit", "expected 0 or more"}
-	case p.AlertThreshold != nil && (*p.AlertThreshold < 0 || *p.AlertThreshold > p.Limit):
-		return &FieldError{"alert_threshold", "expected from 0 to credit_limit"}
+	case p.AlertThreshold != nil && (*p.AlertThreshold < 0 || *p.AlertThreshold >= p.Limit):
+		return &FieldError{"alert_threshold", "expected from 0 to less than credit_limit"}
 	case p.OnUnknownPrice != "" && p.OnUnknownPrice != Refuse && p.OnUnknownPrice != Allow:
 		return &FieldError{"on_unknown_price", "expected refuse or allow"}
 	case p.OnUnknownPrice != "" && p.Type != Cost:
@@ -44,6 +44,15 @@ func (p *UsageLimit) Validate() error {
 		return err
 	}
 	return p.Policy.validate()
+}
+
+// CheckLeast returns a *FieldError if the limit is below the least that a new one may have: 1 dollar, or 100 tokens. Policies of
+// earlier releases may have less, and keep it until it is changed.
+func (p *UsageLimit) CheckLeast() error {
+	if least := leastCredit[p.Type]; p.Type != Requests && p.Amount(p.Limit) < least {
+		return &FieldError{"credit_limit", fmt.Sprintf("expected %v or more, in %s", least, map[string]string{Cost: "dollars", Tokens: "tokens"}[p.Type])}
+	}
+	return nil
 }
 
 // Units converts an amount of a policy's type, as the control plane has it: dollars, or a whole
