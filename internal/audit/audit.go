@@ -16,6 +16,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -97,6 +98,11 @@ type Trail struct {
 	logger   *zap.Logger
 	unknown  atomic.Int64
 	follower follower
+
+	beginnings struct { // times of the first rows of blocks, by the numbers of the rows
+		sync.Mutex
+		at map[uint64]time.Time
+	}
 }
 
 // Options are what a [Trail] needs besides a store.

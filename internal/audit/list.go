@@ -147,17 +147,34 @@ func (t *Trail) between(tx storage.Tx, from, to time.Time) (first, last uint64, 
 	if err != nil {
 		return 0, 0, err
 	}
-	// before returns how many of the rows that are left are earlier than a time.
+	// before returns how many of the rows that are left are earlier than a time. Rows that are far from each other are in
+	// blocks of their own of the store, so that the block is found first by what is known of the beginnings of blocks.
 	before := func(at time.Time) (uint64, error) {
 		var failed error
-		n := sort.Search(int(head.number-cut.number), func(i int) bool {
-			rowAt, err := t.timeOf(tx, cut.number+1+uint64(i))
-			if err != nil {
-				failed = err
+		// search returns the first row, of n rows that are every so many, that is not earlier.
+		search := func(from, every uint64, n int, timeOf func(storage.Tx, uint64) (time.Time, error)) int {
+			return sort.Search(n, func(i int) bool {
+				rowAt, err := timeOf(tx, from+every*uint64(i))
+				if err != nil {
+					failed = err
+				}
+				return failed != nil || !rowAt.Before(at)
+			})
+		}
+		block, _ := blockOf(cut.number + perBlock) // the first that begins behind the cut
+		last, _ := blockOf(head.number)
+		low, high := cut.number+1, head.number+1
+		if block <= last {
+			n := search(block*perBlock, perBlock, int(last-block+1), t.beginning)
+			if n > 0 {
+				low = (block + uint64(n) - 1) * perBlock
 			}
-			return failed != nil || !rowAt.Before(at)
-		})
-		return uint64(n), failed
+			if begins := block + uint64(n); begins <= last {
+				high = begins * perBlock
+			}
+		}
+		n := search(low, 1, int(high-low), t.timeOf)
+		return low + uint64(n) - cut.number - 1, failed
 	}
 	first, last = cut.number+1, head.number
 	if !from.IsZero() {
@@ -175,6 +192,30 @@ func (t *Trail) between(tx storage.Tx, from, to time.Time) (first, last uint64, 
 		last = cut.number + n
 	}
 	return first, last, nil
+}
+
+// maxBeginnings bounds the beginnings of blocks whose times are kept: those of 67 million rows.
+const maxBeginnings = 1 << 16
+
+// beginning is timeOf for the first row of a block, which never changes and is kept.
+func (t *Trail) beginning(tx storage.Tx, n uint64) (time.Time, error) {
+	t.beginnings.Lock()
+	at, ok := t.beginnings.at[n]
+	t.beginnings.Unlock()
+	if ok {
+		return at, nil
+	}
+	at, err := t.timeOf(tx, n)
+	if err != nil {
+		return at, err
+	}
+	t.beginnings.Lock()
+	defer t.beginnings.Unlock()
+	if t.beginnings.at == nil || len(t.beginnings.at) == maxBeginnings {
+		t.beginnings.at = make(map[uint64]time.Time)
+	}
+	t.beginnings.at[n] = at
+	return at, nil
 }
 
 // timeOf returns the time of a row, or of the next one if there is none with the number.
