@@ -70,14 +70,14 @@ func TestModelsAreListedInAnthropicsShapeForItsClients(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]string{
-		"":                                "fast @one/a @one/b @two/c false",
-		"?limit=2":                        "fast @one/a true",
-		"?limit=2&after_id=@one/a":        "@one/b @two/c false",
-		"?limit=1&before_id=@two/c":       "@one/b true",
-		"?limit=100&after_id=nonsense":    "fast @one/a @one/b @two/c false",
-		"?after_id=@two/c":                " false",
-		"?limit=0&before_id=fast&beta=true":     " false",
-		"?after_id=fast&before_id=@two/c": "@one/a @one/b false",
+		"":                                  "fast @one/a @one/b @two/c false",
+		"?limit=2":                          "fast @one/a true",
+		"?limit=2&after_id=@one/a":          "@one/b @two/c false",
+		"?limit=1&before_id=@two/c":         "@one/b true",
+		"?limit=100&after_id=nonsense":      "fast @one/a @one/b @two/c false",
+		"?after_id=@two/c":                  " false",
+		"?limit=0&before_id=fast&beta=true": " false",
+		"?after_id=fast&before_id=@two/c":   "@one/a @one/b false",
 	} {
 		got := g.Do("GET", "/v1/models"+query, "", "x-api-key: "+key, "anthropic-version: 2023-06-01")
 		var ids []string

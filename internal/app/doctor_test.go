@@ -62,8 +62,13 @@ func TestTheDoctorAsksForSecrets(t *testing.T) {
 		}
 	}
 	for _, r := range []*credentials.SecretReference{
-		{Slug: "whole", Path: "text"}, {Slug: "part", Path: "object", Key: "api"}, {Slug: "no-key", Path: "object", Key: "other"}, {Slug: "no-object", Path: "text", Key: "api"},
-		{Slug: "gone", Path: "gone"}, {Slug: "down", Path: "down"}, {Slug: "mapped", Path: "object"},
+		{Slug: "whole", Path: "text"},
+		{Slug: "part", Path: "object", Key: "api"},
+		{Slug: "no-key", Path: "object", Key: "other"},
+		{Slug: "no-object", Path: "text", Key: "api"},
+		{Slug: "gone", Path: "gone"},
+		{Slug: "down", Path: "down"},
+		{Slug: "mapped", Path: "object"},
 	} {
 		r.ID, r.Manager = r.Slug, "test_manager"
 		update(func(tx *storage.Txn) error { return s.Keyring.ReplaceSecretReference(tx, r) })
