@@ -17,7 +17,7 @@ import (
 
 // APIKey is an API key as shown by the control plane. The key itself is masked.
 type APIKey struct {
-	ID                  string         `json:"id" format:"uuid"`
+	ID                  string         `json:"id" doc:"A UUID; of the owner's key of the configuration admin_key."`
 	Key                 string         `json:"key" doc:"Masked."`
 	Name                string         `json:"name"`
 	Description         *string        `json:"description"`

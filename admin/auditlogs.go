@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -127,14 +128,7 @@ func showAuditLog(r *audit.Record) (*AuditLog, error) {
 		body[field] = credentials.Masked
 	}
 	for _, change := range r.Changes {
-		if _, sent := body[change.Field]; !sent || change.To == "" {
-			continue
-		}
-		if value := jsontext.Value(change.To); value.IsValid() {
-			body[change.Field] = value
-		} else { // it is shortened
-			body[change.Field] = change.To
-		}
+		sent(body, change)
 	}
 	for _, part := range []struct {
 		to    *string
@@ -150,4 +144,34 @@ func showAuditLog(r *audit.Record) (*AuditLog, error) {
 		*part.to = string(raw)
 	}
 	return out, nil
+}
+
+// sent puts what a member became into a body whose members are masked. Of a member that is an object, only members that changed
+// are shown.
+func sent(body map[string]any, change audit.Change) {
+	if change.To == "" {
+		return
+	}
+	var value any = change.To // it may be shortened
+	if v := jsontext.Value(change.To); v.IsValid() {
+		value = v
+	}
+	if _, ok := body[change.Field]; ok {
+		body[change.Field] = value
+		return
+	}
+	steps := strings.Split(change.Field, ".")
+	if _, ok := body[steps[0]]; !ok {
+		return
+	}
+	at := body
+	for _, step := range steps[:len(steps)-1] {
+		inner, ok := at[step].(map[string]any)
+		if !ok {
+			inner = make(map[string]any)
+			at[step] = inner
+		}
+		at = inner
+	}
+	at[steps[len(steps)-1]] = value
 }

@@ -91,6 +91,10 @@ func TestAuditLogsSayWhoDidWhat(t *testing.T) {
 	if out := a.as(key, "GET", "/v1/audit-logs", ""); out.status != 403 {
 		t.Errorf("without the scope: %d", out.status)
 	}
+	a.ok("PUT", "/v1/admin/organisation", `{"workspace_overrides":{"role_permissions":false}}`)
+	if sent := gjson.Parse(a.ok("GET", "/v1/audit-logs?uri=/v1/admin/organisation&method=PUT", "").get("records.0.request_body").Str); sent.Get("workspace_overrides").Raw != `{"role_permissions":false}` {
+		t.Errorf("body %s", sent.Raw)
+	}
 }
 
 // Without a trusted proxy, the country would be what the client says.

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
@@ -42,6 +43,15 @@ func (c *call) keyDefaults(blocks bool, g *directory.Guardrails) KeyDefaults {
 	return KeyDefaults{blocks, slugs(g.Start), slugs(g.Input), slugs(g.Output)}
 }
 
+// operatorsKey returns the owner's key of the configuration, or the operator, as an API key. It is as old as the organisation.
+func (c *call) operatorsKey() *credentials.APIKey {
+	o := c.api.Directory.Organisation()
+	return &credentials.APIKey{
+		ID: c.caller.KeyID, Name: c.caller.KeyName, Hint: credentials.Masked, Kind: c.caller.Kind, OrganisationID: o.ID, CreationMode: "api",
+		Scopes: slices.DeleteFunc(slices.Clone(credentials.Scopes()), func(scope string) bool { return !c.caller.May(scope) }), CreatedAt: o.CreatedAt, UpdatedAt: o.CreatedAt,
+	}
+}
+
 // keyDetails adds GET /api-keys/self/details, by which a key learns what it is and may do. It needs no scope.
 func (a *API) keyDetails() {
 	register(a, route{
@@ -51,8 +61,10 @@ func (a *API) keyDetails() {
 		switch {
 		case c.caller.TokenExpires != nil:
 			return nil, failure(http.StatusUnauthorized, "Unauthorised Request: expected an API key; GET /v1/auth/self says who sent a JWT")
-		case !ok:
-			return nil, notFound("API key", credentials.OwnerKeyID)
+		case !ok && !c.caller.Owner:
+			return nil, notFound("API key", c.caller.KeyID)
+		case !ok: // of the operator, and not stored
+			k = c.operatorsKey()
 		}
 		o := c.api.Directory.Organisation()
 		out := KeyDetails{APIKey: showAPIKey(c, k), Organisation: keyOrganisation{o.ID, o.Name, c.keyDefaults(o.BlockInlineConfig(), &o.Guardrails)}}

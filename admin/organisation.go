@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/roles"
 )
@@ -89,7 +90,7 @@ func (a *API) organisation() {
 		}
 		for _, name := range slices.Sorted(maps.Keys(in.Security)) {
 			if _, ok := roles.Named(name); !ok {
-				return invalid("security_settings", "there is no setting %q", name)
+				return invalid("security_settings."+credentials.Clip(name), "there is no such setting")
 			}
 		}
 		in.Security.set(&o.Settings)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/roles"
 )
@@ -115,7 +116,7 @@ func (c *call) applySecurity(w *directory.Workspace, in updateSecuritySettings) 
 		s, ok := roles.Named(name)
 		switch {
 		case !ok:
-			return invalid("security_settings", "there is no setting %q", name)
+			return invalid("security_settings."+credentials.Clip(name), "there is no such setting")
 		case !o.LetsDecide(s.Section):
 			return invalid("security_settings."+name, "workspaces do not decide the section %s; workspace_overrides of the organisation lets them", s.Section)
 		case s.Role != "" && !c.administers():

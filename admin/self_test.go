@@ -118,7 +118,11 @@ func TestAKeyLearnsItsDetails(t *testing.T) {
 	if out := a.as(organisation, "GET", "/v1/api-keys/self/details", ""); out.status != 200 || out.get("workspace_details").Raw != "null" {
 		t.Errorf("%d %s", out.status, out.body)
 	}
-	a.refuses(ownerKey, "GET", "/v1/api-keys/self/details", "", 404, "admin_key") // of the configuration
+	out := a.as(ownerKey, "GET", "/v1/api-keys/self/details", "") // of the configuration
+	if out.status != 200 || out.get("id").Str != "admin_key" || out.get("type").Str != "organisation-service" || out.get("status").Str != "active" || out.get("workspace_details").Raw != "null" ||
+		!strings.Contains(out.get("scopes").Raw, `"organisation_settings.update"`) || strings.Contains(out.body, ownerKey) {
+		t.Errorf("%d %s", out.status, out.body)
+	}
 	a.refuses(a.jwt(map[string]any{"sub": "ci", "scope": "gw.configs.list", "workspace_slug": "red"}), "GET", "/v1/api-keys/self/details", "", 401, "expected an API key")
 	a.refuses(systemToken, "GET", "/v1/api-keys/self/details", "", 403, "data-service token")
 	a.refuses("gw-unknown", "GET", "/v1/api-keys/self/details", "", 401, "")

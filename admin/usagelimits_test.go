@@ -26,12 +26,12 @@ func TestUsageLimits(t *testing.T) {
 		`{"type":"cost","credit_limit":1,"periodic_reset":"daily"}`:                          "periodic_reset",
 		`{"type":"cost","credit_limit":1,"periodic_reset_days":366}`:                         "periodic_reset_days",
 		`{"type":"cost","credit_limit":1,"periodic_reset_days":0}`:                           "periodic_reset_days",
-		`{"type":"tokens","credit_limit":99}`:                                               "credit_limit: expected 100 or more",
-		`{"type":"cost","credit_limit":0.99}`:                                               "credit_limit: expected 1 or more",
+		`{"type":"tokens","credit_limit":99}`:                                                "credit_limit: expected 100 or more",
+		`{"type":"cost","credit_limit":0.99}`:                                                "credit_limit: expected 1 or more",
 		`{"type":"tokens","credit_limit":1.5}`:                                               "credit_limit",
-		`{"type":"tokens","credit_limit":100,"alert_threshold":100}`:                             "alert_threshold",
-		`{"type":"tokens","credit_limit":100,"on_unknown_price":"allow"}`:                      "on_unknown_price",
-		`{"type":"tokens","credit_limit":100,"next_usage_reset_at":"2030-01-01T00:00:00Z"}`:    "next_usage_reset_at",
+		`{"type":"tokens","credit_limit":100,"alert_threshold":100}`:                         "alert_threshold",
+		`{"type":"tokens","credit_limit":100,"on_unknown_price":"allow"}`:                    "on_unknown_price",
+		`{"type":"tokens","credit_limit":100,"next_usage_reset_at":"2030-01-01T00:00:00Z"}`:  "next_usage_reset_at",
 	} {
 		if out := a.do("POST", "/v1/policies/usage-limits", body); out.status != 400 || !strings.Contains(out.body, fault) {
 			t.Errorf("%s: %d %s", body, out.status, out.body)
