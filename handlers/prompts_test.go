@@ -69,6 +69,33 @@ func TestCompletionsOfAPromptAreCalls(t *testing.T) {
 	}
 }
 
+// What a prompt names answers it, whatever the default of the workspace or of the key is, unless that is binding.
+func TestAPromptIsBeforeDefaultConfigs(t *testing.T) {
+	up, other := gatewaytest.NewUpstream(t, answering), gatewaytest.NewUpstream(t, answering)
+	g := gatewaytest.Start(t, up.Provider("file")+other.Provider("other"))
+	slug := promptOf(g, map[string]any{"string": "Say"})
+	saved := g.Admin("POST", "/v1/configs", map[string]any{"name": "c", "config": map[string]any{"provider": "@other"}}).Get("data.id").Str
+	free, _ := g.Key("free")
+	defaulted, id := g.Key("defaulted")
+	g.Admin("PUT", "/v1/api-keys/"+id, map[string]any{"defaults": map[string]any{"config_id": saved}})
+	bound, id := g.Key("bound")
+	g.Admin("PUT", "/v1/api-keys/"+id, map[string]any{"defaults": map[string]any{"config_id": saved, "allow_config_override": false}})
+	for i, c := range []struct {
+		key     string
+		headers []string
+		want    *gatewaytest.Upstream
+	}{{free, nil, up}, {defaulted, nil, up}, {defaulted, []string{"x-gw-config: " + saved}, other}, {bound, nil, other}} {
+		before := len(c.want.Calls())
+		if a := g.Do("POST", "/v1/prompts/"+slug+"/completions", `{"variables":{}}`, append(c.headers, "x-gw-api-key: "+c.key)...); a.Status != 200 || len(c.want.Calls()) != before+1 {
+			t.Errorf("%d: %d %s, X-Gw-Provider %s", i, a.Status, a.Body, a.Header.Get("X-Gw-Provider"))
+		}
+	}
+	g.Admin("PUT", "/v1/configs/"+saved, map[string]any{"isDefault": 1})
+	if a := g.Do("POST", "/v1/prompts/"+slug+"/completions", `{"variables":{}}`, "x-gw-api-key: "+free); a.Status != 200 || a.Header.Get("X-Gw-Provider") != "file" {
+		t.Errorf("%d %s, X-Gw-Provider %s", a.Status, a.Body, a.Header.Get("X-Gw-Provider"))
+	}
+}
+
 func TestPromptCallsThatAreRefused(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, answering)
 	g := gatewaytest.Start(t, up.Provider("file"))

@@ -72,7 +72,7 @@ func (l *AuditLog) provision(ctx caddy.Context) (err error) {
 }
 
 // auditKey returns the key of the audit trail of the store in dir: the configured one, or the
-// one in its file, which is created if it is missing. The trail records a new key.
+// one in its file, which Caddy creates if it is missing. The trail records a new key.
 func (a *App) auditKey(dir string) (audit.Key, error) {
 	if !a.AuditLog.key.Empty() {
 		return audit.NewKey(a.AuditLog.key.Reveal())
@@ -83,6 +83,9 @@ func (a *App) auditKey(dir string) (audit.Key, error) {
 	}
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && a.AuditLog.KeyFile == "" {
+		if a.offline {
+			return audit.Key{}, fmt.Errorf("audit key: there is no %s: put the key of this store's audit trail there, or set key_file of audit_log; Caddy makes a new one when it starts", path)
+		}
 		raw, err = newSecretFile(path)
 	}
 	if err != nil {

@@ -118,14 +118,13 @@ type Options struct {
 // gateway from starting; see [Trail.Verify].
 func Open(ctx context.Context, db *storage.DB, o Options) (*Trail, error) {
 	t := newTrail(db, o)
-	err := db.Update(ctx, func(tx *storage.Txn) error {
+	err := db.View(ctx, func(tx storage.Tx) error {
 		head, err := t.head(tx)
-		if err != nil || head.number == 0 || head.key == t.key.id {
-			return err
+		if err == nil && t.unlike(head) {
+			t.logger.Warn("the audit trail has another key from its next row on; verify the rows before with the key that they were sealed with",
+				zap.String("key", t.key.String()), zap.String("before", head.key.String()), zap.Uint64("rows", head.number))
 		}
-		t.logger.Warn("the audit trail has another key from now on; verify the rows before with the key that they were sealed with",
-			zap.String("key", t.key.String()), zap.String("before", head.key.String()), zap.Uint64("rows", head.number))
-		return t.Add(tx, &Record{Scope: "audit_logs.manage", Resource: "key " + t.key.String(), Status: 200})
+		return err
 	})
 	if err == nil {
 		err = t.adopt(ctx)
@@ -174,29 +173,45 @@ func (t *Trail) Unknowns() int64 { return t.unknown.Load() }
 
 func (t *Trail) add(tx storage.Tx, r *Record) error { return t.addAt(tx, r, t.now()) }
 
-// addAt appends a row. Whatever the clock says, no row is older than the one before, so that
-// the order of rows is that of their times.
+// addAt appends a row, and before the first one that is sealed with another key than those before it, a row that says so: reading
+// a trail, as its verification does, writes nothing.
 func (t *Trail) addAt(tx storage.Tx, r *Record, at time.Time) error {
 	head, err := t.head(tx)
 	if err != nil {
 		return err
 	}
+	if t.unlike(head) {
+		if head, err = t.appendTo(tx, head, &Record{Scope: "audit_logs.manage", Resource: "key " + t.key.String(), Status: 200}, at); err != nil {
+			return err
+		}
+	}
+	_, err = t.appendTo(tx, head, r, at)
+	return err
+}
+
+// unlike reports whether the last row was sealed with another key.
+func (t *Trail) unlike(head mark) bool { return head.number > 0 && head.key != t.key.id }
+
+// appendTo writes a row after the last one, and returns it as the last one. Whatever the clock says, no row is older than the one
+// before, so that the order of rows is that of their times.
+func (t *Trail) appendTo(tx storage.Tx, head mark, r *Record, at time.Time) (mark, error) {
 	r.ID, r.Number, r.At = storage.NewID(t.random), head.number+1, at.UTC()
 	if r.At.Before(head.at) {
 		r.At = head.at
 	}
 	text, err := json.Marshal(r)
 	if err != nil {
-		return err
+		return mark{}, err
 	}
 	sealed := t.key.sealRow(r.Number, head.seal, text)
 	if err := t.rows.Put(tx, numbered(r.Number), sealed.encode()); err != nil {
-		return err
+		return mark{}, err
 	}
 	if err := t.post(tx, r, true); err != nil {
-		return err
+		return mark{}, err
 	}
-	return t.putMark(tx, markHead, mark{number: r.Number, seal: sealed.seal, at: r.At})
+	last := mark{number: r.Number, seal: sealed.seal, key: t.key.id, at: r.At}
+	return last, t.putMark(tx, markHead, last)
 }
 
 // An unsealed is a row of an earlier version.

@@ -147,6 +147,25 @@ func TestABackupIsRestored(t *testing.T) {
 		}
 		c.ok("restore", file, "--to", to)
 		c.fails("is not empty", "restore", file, "--to", to)
+		config := filepath.Join(dir, "Caddyfile")
+		write := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		restored := &terminal{t, []string{"--config", config}}
+		other := strings.Replace(g.Caddyfile(), g.Dir+"\n", to+"\n", 1)
+		if write(other); strings.Contains(other, "admin off\n") == (c.flags[0] == "--address") {
+			t.Fatalf("%s", other)
+		}
+		if c.flags[0] == "--address" {
+			restored.fails("has another store than the configuration", "audit", "verify")
+			write(g.Caddyfile())
+			restored.ok("audit", "verify")
+		}
+		write(strings.ReplaceAll(other, "admin "+g.AdminAt+"\n", "admin off\n"))
+		restored.fails(to+".encryption-key does not", "audit", "verify")
 		for _, name := range []string{".encryption-key", ".audit-key"} {
 			raw, err := os.ReadFile(g.Dir + name)
 			if err == nil {
@@ -155,13 +174,10 @@ func TestABackupIsRestored(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if name == ".encryption-key" {
+				restored.fails("there is no "+to+".audit-key", "audit", "verify")
+			}
 		}
-		config := filepath.Join(dir, "Caddyfile")
-		text := strings.ReplaceAll(strings.Replace(g.Caddyfile(), g.Dir+"\n", to+"\n", 1), "admin "+g.AdminAt+"\n", "admin off\n")
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		restored := &terminal{t, []string{"--config", config}}
 		if list := restored.ok("workspace", "list"); !strings.Contains(list, id) {
 			t.Errorf("%s", list)
 		}

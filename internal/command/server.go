@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -69,6 +70,9 @@ func connect(cmd *cobra.Command) (*server, error) {
 	}
 	if address != "" {
 		s, err := dial(cmd.Context(), address)
+		if err == nil && !explicit {
+			err = s.hasStoreOf(cmd.Context(), gw, address)
+		}
 		if err == nil || explicit || !errors.Is(err, errNotListening) {
 			return s, err
 		}
@@ -113,7 +117,20 @@ func dial(ctx context.Context, address string) (*server, error) {
 
 func (s *server) close() error { return s.release() }
 
-// send sends a request, whose path begins with /gw/, and writes the answer to w. The error of
+// hasStoreOf returns an error if the running server has another store than a configuration of the gw app: what is said of one store
+// must not be taken for what is true of another.
+func (s *server) hasStoreOf(ctx context.Context, gw json.RawMessage, address string) error {
+	running, err := s.do(ctx, http.MethodGet, "/config/apps/gw", nil)
+	if err != nil {
+		return fmt.Errorf("the configuration of the server at %s: %w", address, err)
+	}
+	if a, b := running.Get("storage").Value(), gjson.GetBytes(gw, "storage").Value(); !reflect.DeepEqual(a, b) {
+		return fmt.Errorf("the server at %s has another store than the configuration: name the server alone with --address, or, to open the store of the configuration, stop the server or give the configuration another address of the admin endpoint", address)
+	}
+	return nil
+}
+
+// send sends a request, whose path begins with /gw/ unless the server is running, and writes the answer to w. The error of
 // an answer that is one has its message.
 func (s *server) send(ctx context.Context, method, path string, body []byte, w io.Writer) error {
 	r, err := http.NewRequestWithContext(ctx, method, s.origin+path, bytes.NewReader(body))

@@ -21,8 +21,8 @@ type ConfigSource struct {
 	Inline  bool
 }
 
-// config resolves the config that a call names, or else the default of its key or workspace; nil:
-// there is none.
+// config resolves the config that a call names, or else, unless its prompt names a provider, the default of
+// its key or workspace; nil: there is none.
 func (p *preparation) config(named, version string) (*routing.Config, *Error) {
 	fallback := p.Caller.ConfigID
 	if fallback == "" {
@@ -31,7 +31,7 @@ func (p *preparation) config(named, version string) (*routing.Config, *Error) {
 		}
 	}
 	switch {
-	case named == "" && fallback == "":
+	case named == "" && (fallback == "" || p.noDefault):
 		return nil, nil
 	case named == "":
 		return p.savedConfig(fallback, "", "")

@@ -16,6 +16,7 @@ type preparation struct {
 	*Call
 
 	invalid    *validation.Error // found by the endpoint's tables, which a config may ignore
+	noDefault  bool              // no config is the call's unless it names one: its prompt names a provider
 	softDenial string            // why a hook refuses the call with an answer, once that can be made; "": none does
 }
 

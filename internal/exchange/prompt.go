@@ -86,6 +86,7 @@ func (p *preparation) renderPrompt(selection *credentials.Selection, limit int64
 		}
 	}
 	selection.Provider = "@" + strings.TrimPrefix(compiled.VirtualKey, "@")
+	p.noDefault = !p.Caller.ForbidsOverride // a key that is bound to a config stays so
 	return nil
 }
 
