@@ -29,8 +29,8 @@ type Config struct {
 	Config         *string `json:"config,omitempty" doc:"The config as a string of JSON, its credentials masked."`
 	Format         string  `json:"format,omitempty" enum:"json"`
 	Type           string  `json:"type,omitempty" enum:"ORG_CONFIG"`
-	VersionID      string  `json:"version_id,omitempty" format:"uuid"`
-	Version        int     `json:"version,omitempty" doc:"Counted from 1; a call pins one with slug@version or x-gw-config-version."`
+	VersionID      string  `json:"version_id" format:"uuid"`
+	Version        int     `json:"version" doc:"Counted from 1; a call pins one with slug@version or x-gw-config-version."`
 	Object         string  `json:"object" enum:"config"`
 }
 
@@ -38,7 +38,7 @@ func showConfig(_ *call, s *routing.Saved) Config {
 	out := Config{
 		ID: s.ID, Slug: s.Slug, Name: s.Name, WorkspaceID: s.WorkspaceID, OrganisationID: s.OrganisationID, Status: "active",
 		OwnerID: text(s.OwnerID), UpdatedBy: text(s.UpdatedBy), CreatedAt: formatTime(s.CreatedAt), LastUpdatedAt: formatTime(s.UpdatedAt),
-		Object: "config",
+		VersionID: s.Current().ID, Version: s.Current().Number, Object: "config",
 	}
 	if s.Default {
 		out.IsDefault = 1
@@ -61,6 +61,15 @@ func (c *call) showVersion(s *routing.Saved, v *routing.Version) (*Config, error
 	out := showConfig(c, s)
 	out.Config, out.Format, out.Type, out.VersionID, out.Version = &masked, "json", "ORG_CONFIG", v.ID, v.Number
 	return &out, nil
+}
+
+// showSavedVersion shows a version with who saved it, and when.
+func (c *call) showSavedVersion(s *routing.Saved, v *routing.Version) (*Config, error) {
+	out, err := c.showVersion(s, v)
+	if err == nil {
+		out.UpdatedBy, out.LastUpdatedAt = text(v.CreatedBy), formatTime(v.CreatedAt)
+	}
+	return out, err
 }
 
 // configText is a config, as an object or as a string that contains one.
@@ -148,8 +157,8 @@ func (a *API) configs() {
 	create(a, configs, (*call).createConfig)
 	list[routing.Saved, WorkspaceFilter](a, configs, nil, showConfig)
 	read(a, configs, "", "Get a config", func(c *call, s *routing.Saved) (*Config, error) { return c.showVersion(s, s.Current()) })
-	versions(a, configs, func(s *routing.Saved) []routing.Version { return s.Versions }, each((*call).showVersion))
-	version(a, configs, (*routing.Saved).Version, (*call).showVersion)
+	versions(a, configs, func(s *routing.Saved) []routing.Version { return s.Versions }, each((*call).showSavedVersion))
+	version(a, configs, (*routing.Saved).Version, (*call).showSavedVersion)
 	act(a, configs, http.MethodPut, "", "update", "Update a config; a new text is a new version", (*call).updateConfig)
 	remove(a, configs, "Delete", func(c *call, s *routing.Saved) error {
 		if err := c.namedConfig(s); err != nil {
@@ -187,6 +196,11 @@ func (c *call) updateConfig(s *routing.Saved, in *updateConfig) (*savedConfig, e
 		s.Default = bool(*in.IsDefault)
 	}
 	if in.Status != "" {
+		if in.Status == "archived" && !s.Archived {
+			if err := c.namedConfig(s); err != nil {
+				return nil, err
+			}
+		}
 		s.Archived = in.Status == "archived"
 	}
 	text, err := c.nextText(s, in)

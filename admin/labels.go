@@ -42,10 +42,10 @@ func showLabel(c *call, l *prompts.Label) Label {
 
 // LabelFields are the fields of both create and update.
 type LabelFields struct {
-	Description    *string `json:"description,omitempty" maxLength:"1024"`
-	ColorCode      *string `json:"color_code,omitempty" maxLength:"32"`
-	WorkspaceID    string  `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; default: the caller's workspace, or the default one."`
-	OrganisationID string  `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's, which it is anyway."`
+	Description    Optional[string] `json:"description,omitempty" maxLength:"1024"`
+	ColorCode      Optional[string] `json:"color_code,omitempty" maxLength:"32"`
+	WorkspaceID    string           `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; default: the caller's workspace, or the default one."`
+	OrganisationID string           `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's, which it is anyway."`
 }
 
 type createLabel struct {
@@ -101,10 +101,20 @@ func (a *API) labels() {
 	}
 	get(a, &one, showLabel)
 	update(a, all, func(c *call, l *prompts.Label, in *updateLabel) error {
-		assign(&l.Name, in.Name)
+		if in.Name != nil && *in.Name != l.Name {
+			if err := c.namedLabel(l); err != nil {
+				return err
+			}
+			l.Name = *in.Name
+		}
 		return c.putLabel(l, &in.LabelFields)
 	})
-	remove(a, all, "Delete", func(c *call, l *prompts.Label) error { return c.api.Prompts.DeleteLabel(c.tx, l) })
+	remove(a, all, "Delete", func(c *call, l *prompts.Label) error {
+		if err := c.namedLabel(l); err != nil {
+			return err
+		}
+		return c.api.Prompts.DeleteLabel(c.tx, l)
+	})
 }
 
 func (c *call) mayChangeLabel(l *prompts.Label, action string) error {
@@ -134,8 +144,8 @@ func (c *call) putLabel(l *prompts.Label, in *LabelFields) error {
 	if in.OrganisationID != "" && in.OrganisationID != c.caller.OrganisationID {
 		return forbidden("organisation_id: the API key belongs to another organisation")
 	}
-	assign(&l.Description, in.Description)
-	assign(&l.Color, in.ColorCode)
+	in.Description.assign(&l.Description)
+	in.ColorCode.assign(&l.Color)
 	err := c.api.Prompts.PutLabel(c.tx, l)
 	if errors.Is(err, storage.ErrExists) {
 		return failure(http.StatusConflict, "name: %q is taken", credentials.Clip(l.Name))

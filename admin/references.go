@@ -186,8 +186,27 @@ func (c *call) namedPrompt(p *prompts.Prompt, of func(workspace string) bool) er
 	return inUse("prompt", by)
 }
 
+// namedLabel returns an error if configs or prompts refer to versions by a label of a workspace, because it then can neither be deleted
+// nor get another name.
+func (c *call) namedLabel(l *prompts.Label) error {
+	is := func(reference string) bool {
+		name, which, _ := strings.Cut(strings.TrimSpace(reference), "@")
+		p, ok := c.api.Prompts.Get(name)
+		return ok && which == l.Name && p.WorkspaceID == l.WorkspaceID
+	}
+	var by users
+	err := c.configsThat(&by, everywhere, func(r routing.Reference) bool { return r.Prompt && is(r.Name) })
+	if err != nil {
+		return err
+	}
+	if err := c.promptsThat(&by, everywhere, func(p *prompts.Compiled) bool { return slices.ContainsFunc(p.Uses().Partials, is) }); err != nil {
+		return err
+	}
+	return inUse("label", by)
+}
+
 // namedConfig returns an error if API keys, workspaces, model aliases or prompts refer
-// to a config, because it then cannot be deleted.
+// to a config, because it then can neither be deleted nor archived.
 func (c *call) namedConfig(s *routing.Saved) error {
 	var by users
 	for _, k := range c.api.Keyring.APIKeys() {

@@ -63,11 +63,11 @@ func showSignIn(s *directory.SignIn) authSettings {
 // updateAuth are rules of signing in of a request. Those that are left out are kept.
 type updateAuth struct {
 	InvitedOnly *flag `json:"disable_auto_provision_user,omitempty"`
-	Session     *struct {
+	Session     Optional[struct {
 		MaxTTL Optional[int] `json:"max_session_ttl,omitempty" doc:"At least 900; null: no limit."`
-	} `json:"session_settings,omitempty"`
-	Domains *[]emailDomain `json:"email_domains,omitempty" maxItems:"100" nullable:"false" doc:"All of them."`
-	JWT     *[]tokenIssuer `json:"jwt,omitempty" maxItems:"5" nullable:"false" doc:"All of them. Only owners change these, because an issuer says who somebody is."`
+	}] `json:"session_settings,omitempty" doc:"null: no limits."`
+	Domains Optional[[]emailDomain] `json:"email_domains,omitempty" maxItems:"100" doc:"All of them; null: none."`
+	JWT     Optional[[]tokenIssuer] `json:"jwt,omitempty" maxItems:"5" doc:"All of them; null: none. Only owners change these, because an issuer says who somebody is."`
 }
 
 // minSessionTTL and maxSessionTTL bound max_session_ttl, in seconds.
@@ -79,27 +79,26 @@ const (
 var domainName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 func (in *updateAuth) apply(c *call, s *directory.SignIn) error {
-	if in.JWT != nil {
-		if err := c.applyIssuers(s, *in.JWT); err != nil {
+	if in.JWT.Set {
+		if err := c.applyIssuers(s, in.JWT.Value); err != nil {
 			return err
 		}
 	}
 	if in.InvitedOnly != nil {
 		s.InvitedOnly = bool(*in.InvitedOnly)
 	}
-	if in.Session != nil && in.Session.MaxTTL.Set {
-		ttl := in.Session.MaxTTL
-		if !ttl.Null && (ttl.Value < minSessionTTL || ttl.Value > maxSessionTTL) {
+	if ttl := in.Session.Value.MaxTTL; in.Session.Null || ttl.Set {
+		if ttl.Set && !ttl.Null && (ttl.Value < minSessionTTL || ttl.Value > maxSessionTTL) {
 			return invalid("auth_settings.session_settings.max_session_ttl", "expected seconds from %d to %d, or null", minSessionTTL, maxSessionTTL)
 		}
 		s.MaxSessionTTL = ttl.Value
 	}
-	if in.Domains == nil {
+	if !in.Domains.Set {
 		return nil
 	}
 	s.Domains = nil
 	seen := make(map[string]bool)
-	for i, d := range *in.Domains {
+	for i, d := range in.Domains.Value {
 		field := "auth_settings.email_domains[" + strconv.Itoa(i) + "]"
 		name := strings.ToLower(d.Domain)
 		switch {

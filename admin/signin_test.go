@@ -62,3 +62,23 @@ func TestQueriesOfKeySetsAreMasked(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// null clears what is optional, as everywhere.
+func TestNullClearsRulesOfSigningIn(t *testing.T) {
+	a := newAPI(t)
+	const path = "/v1/admin/organisation"
+	a.ok("PUT", path, `{"auth_settings":{"jwt":[{"issuer":"https://i.example.com","audience":["a"],"jwks_url":["https://i.example.com/keys"]}],"email_domains":[{"domain":"example.com"}],"session_settings":{"max_session_ttl":900}}}`)
+	for _, member := range []string{"jwt", "email_domains", "session_settings"} {
+		before := a.ok("GET", path, "").get("auth_settings")
+		a.ok("PUT", path, `{"auth_settings":{"`+member+`":null}}`)
+		after := a.ok("GET", path, "").get("auth_settings")
+		if after.Get(member).Raw == before.Get(member).Raw || after.Get(member+".0").Exists() || after.Get(member+".max_session_ttl").Int() != 0 {
+			t.Errorf("%s: %s", member, after.Raw)
+		}
+	}
+	id := a.ok("POST", "/v1/labels", `{"name":"canary","color_code":"#fff","description":"d"}`).get("id").Str
+	a.ok("PUT", "/v1/labels/"+id, `{"color_code":null,"description":null}`)
+	if l := a.ok("GET", "/v1/labels/"+id, ""); l.get("color_code").Raw != "null" || l.get("description").Raw != "null" {
+		t.Errorf("%s", l.body)
+	}
+}

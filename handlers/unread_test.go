@@ -70,6 +70,10 @@ func TestNothingUnreadPassesALimitOrAnEdit(t *testing.T) {
 		"UTF-16, unsaid":                  {"POST", anyPath, utf16LE(dear), jsonType, 200, unread, 400},
 		"UTF-7":                           {"POST", anyPath, `{"+AG0AbwBkAGUAbA-":"dear"}`, jsonType + "; charset=utf-7", 200, unread, 400},
 		"UTF-7, listed":                   {"POST", "/v1/chat/completions", gatewaytest.Chat, jsonType + "; charset=utf-7", 400, 400, 400},
+		"two charsets":                    {"POST", anyPath, `{"+AG0AbwBkAGUAbA-":"dear"}`, jsonType + "; charset*=utf-8''utf-8; charset=utf-7", 200, unread, 400},
+		"two charsets, listed":            {"POST", "/v1/chat/completions", gatewaytest.Chat, jsonType + "; charset*=utf-8''utf-8; charset=utf-7", 400, 400, 400},
+		"not UTF-8":                       {"POST", anyPath, `{"model":"dear","x":"` + "\xff" + `"}`, jsonType, 200, unread, 400},
+		"not UTF-8, listed":               {"POST", "/v1/chat/completions", strings.Replace(gatewaytest.Chat, `"user"`, `"user","name":"`+"\xff"+`"`, 1), jsonType, 400, 400, 400},
 		"a byte order mark":               {"POST", anyPath, "\xef\xbb\xbf" + dear, jsonType, 200, unread, 400},
 		"gzip":                            {"POST", anyPath, gzipped(dear), jsonType + "\ncontent-encoding: gzip", 200, counted, 200},
 		"gzip, listed":                    {"POST", "/v1/chat/completions", gzipped(gatewaytest.Chat), jsonType + "\ncontent-encoding: gzip", 200, free, 200},
@@ -225,5 +229,24 @@ func TestConditionsReadNoParametersOfAnUnreadBody(t *testing.T) {
 				t.Errorf("%d %s, target %q, %d calls", a.Status, a.Body, a.Header.Get("x-gw-last-used-option-index"), sent)
 			}
 		})
+	}
+}
+
+// A provider reads a body as the gateway did: it is told nothing that the client said of its charset.
+func TestAJSONBodyIsSentAsWhatItWasReadAs(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, answering)
+	g := gatewaytest.Start(t, strings.Replace(up.Provider("file"), "{\n", "{\npassthrough_paths /v1/passed\n", 1))
+	key, _ := g.Key("k")
+	for path, sent := range map[string]map[string]string{
+		"/v1/chat/completions": {"Application/JSON; charset=UTF-8": "application/json", "application/json; charset=us-ascii; x=y": "application/json"},
+		"/v1/passed":           {"application/merge-patch+json; charset=utf8": "application/merge-patch+json"},
+	} {
+		for contentType, want := range sent {
+			a := g.Do("POST", path, gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: @file", "content-type: "+contentType)
+			calls := up.Calls()
+			if a.Status != 200 || len(calls) == 0 || calls[len(calls)-1].Header.Get("Content-Type") != want {
+				t.Errorf("%s: %d %s, sent as %q", contentType, a.Status, a.Body, calls[len(calls)-1].Header["Content-Type"])
+			}
+		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 func wholeMessage(events []object) (object, error) {
 	var message object
 	var blocks []object
-	inputs := make(map[int]string)
+	inputs := make(map[int]*text)
 	for _, e := range events {
 		delta, _ := e["delta"].(object)
 		switch e["type"] {
@@ -22,13 +22,16 @@ func wholeMessage(events []object) (object, error) {
 			}
 			blocks = append(blocks, with(block))
 		case "content_block_delta":
-			if index(e) >= len(blocks) {
+			if index(e) < 0 || index(e) >= len(blocks) {
 				return nil, errors.New("a delta of no block")
 			}
 			block := blocks[index(e)]
 			switch piece, _ := delta["partial_json"].(string); delta["type"] {
 			case "input_json_delta":
-				inputs[index(e)] += piece
+				if inputs[index(e)] == nil {
+					inputs[index(e)] = new(text)
+				}
+				inputs[index(e)].b = append(inputs[index(e)].b, piece...)
 			case "citations_delta":
 				cited, _ := block["citations"].([]any)
 				block["citations"] = append(cited, delta["citation"])
@@ -54,8 +57,9 @@ func wholeMessage(events []object) (object, error) {
 	}
 	content := make([]any, len(blocks))
 	for i, b := range blocks {
-		if text := inputs[i]; text != "" {
-			input, err := parse([]byte(text))
+		settled(b)
+		if in := inputs[i]; in != nil && len(in.b) > 0 {
+			input, err := parse(in.b)
 			if err != nil {
 				return nil, err
 			}

@@ -1,9 +1,12 @@
 package cache
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/tidwall/gjson"
 )
 
 // Answers of each kind, as they may be stored.
@@ -52,6 +55,29 @@ func TestAnAnswerSaysTheSameThereAndBack(t *testing.T) {
 				t.Errorf("%s: what was kept in one piece is %s", endpoint, same)
 			}
 		}
+	}
+}
+
+// What a stream takes grows with its length: many calls of tools, and a long text in small pieces.
+func TestLongStreamsTakeLinearTime(t *testing.T) {
+	var long, many strings.Builder
+	const n = 60_000
+	for i := range n {
+		fmt.Fprintf(&many, "data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":%d,\"id\":\"t\"}]}}]}\n\n", i)
+		long.WriteString("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"0123456789\"}}]}\n\n")
+	}
+	for name, stream := range map[string]string{"calls": many.String(), "text": long.String()} {
+		back, err := (&Entry{Body: []byte(stream + "data: [DONE]\n\n"), Stream: true}).As("chatComplete", false)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		message := gjson.GetBytes(back, "choices.0.message")
+		if calls, text := message.Get("tool_calls.#").Int(), len(message.Get("content").Str); name == "calls" && calls != n || name == "text" && text != 10*n {
+			t.Errorf("%s: %d calls, %d bytes", name, calls, text)
+		}
+	}
+	if _, err := (&Entry{Body: []byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":-1,\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n"), Stream: true}).As("messages", false); err == nil {
+		t.Error("a block before the first")
 	}
 }
 

@@ -12,7 +12,7 @@ var unjoined = []string{"id", "type", "role", "name", "object", "model"}
 
 // merge adds a chunk of a stream to the previous ones: strings are concatenated, lists
 // are merged by the index of their elements, and any other value replaces the previous
-// one.
+// one. What is not complete yet is a text or merged; see settled.
 func merge(to, piece object) {
 	for k, v := range piece {
 		switch v := v.(type) {
@@ -21,11 +21,11 @@ func merge(to, piece object) {
 				to[k] = nil
 			}
 		case string:
-			old, _ := to[k].(string)
-			if slices.Contains(unjoined, k) && old != "" {
-				continue
+			old := textOf(to[k])
+			if len(old.b) == 0 || !slices.Contains(unjoined, k) {
+				old.b = append(old.b, v...)
 			}
-			to[k] = old + v
+			to[k] = old
 		case object:
 			old, _ := to[k].(object)
 			if old == nil {
@@ -34,35 +34,87 @@ func merge(to, piece object) {
 			merge(old, v)
 			to[k] = old
 		case []any:
-			old, _ := to[k].([]any)
-			to[k] = mergeList(old, v)
+			old := mergedOf(to[k])
+			old.add(v)
+			to[k] = old
 		default:
 			to[k] = v
 		}
 	}
 }
 
-func mergeList(to, piece []any) []any {
-	if to == nil {
-		to = []any{}
+// A text is a string of which more may come.
+type text struct{ b []byte }
+
+func textOf(v any) *text {
+	switch v := v.(type) {
+	case *text:
+		return v
+	case string:
+		return &text{[]byte(v)}
 	}
+	return new(text)
+}
+
+// A merged is a list whose elements are merged by their index.
+type merged struct {
+	all []any
+	at  map[int]int // the first object with an index
+}
+
+func mergedOf(v any) *merged {
+	if m, ok := v.(*merged); ok {
+		return m
+	}
+	m := &merged{all: []any{}, at: make(map[int]int)}
+	old, _ := v.([]any)
+	for _, e := range old {
+		m.push(e)
+	}
+	return m
+}
+
+func (m *merged) push(e any) {
+	if o, ok := e.(object); ok {
+		if _, taken := m.at[index(o)]; !taken {
+			m.at[index(o)] = len(m.all)
+		}
+	}
+	m.all = append(m.all, e)
+}
+
+func (m *merged) add(piece []any) {
 	for _, e := range piece {
 		o, isObject := e.(object)
 		if _, indexed := o["index"]; !isObject || !indexed {
-			to = append(to, e)
+			m.push(e)
 			continue
 		}
-		at := slices.IndexFunc(to, func(old any) bool {
-			was, ok := old.(object)
-			return ok && index(was) == index(o)
-		})
-		if at < 0 {
-			to = append(to, make(object))
-			at = len(to) - 1
+		at, found := m.at[index(o)]
+		if !found {
+			at = len(m.all)
+			m.push(object{"index": o["index"]})
 		}
-		merge(to[at].(object), o)
+		merge(m.all[at].(object), o)
 	}
-	return to
+}
+
+// settled returns a value that was merged, of which no more comes.
+func settled(v any) any {
+	switch v := v.(type) {
+	case *text:
+		return string(v.b)
+	case *merged:
+		for i, e := range v.all {
+			v.all[i] = settled(e)
+		}
+		return v.all
+	case object:
+		for k, member := range v {
+			v[k] = settled(member)
+		}
+	}
+	return v
 }
 
 // top returns the members of the chunks of a stream without their choices.
@@ -82,16 +134,16 @@ func top(chunks []object, kind string) object {
 
 // choices merges the choices of a stream by their index.
 func choices(chunks []object) ([]object, error) {
-	var merged []any
+	joined := mergedOf(nil)
 	for _, c := range chunks {
 		for _, choice := range list(c["choices"]) {
-			merged = mergeList(merged, []any{with(choice, "index", number(index(choice)))})
+			joined.add([]any{with(choice, "index", number(index(choice)))})
 		}
 	}
-	if len(merged) == 0 {
+	all := list(settled(joined))
+	if len(all) == 0 {
 		return nil, errors.New("a stream without a choice")
 	}
-	all := list(merged)
 	slices.SortFunc(all, func(a, b object) int { return index(a) - index(b) })
 	return all, nil
 }

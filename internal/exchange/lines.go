@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"mime"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
@@ -77,7 +78,7 @@ func (l *fileLines) look(line []byte, passes func([]byte) bool) {
 	case len(line) == 0:
 	case line[0] == '{', line[0] == '[':
 		r := jsonscan.NewReader(line)
-		if r.Raw(); r.Err() != nil || !passes(line) {
+		if r.Raw(); r.Err() != nil || !utf8.Valid(line) || !passes(line) {
 			l.giveUp()
 		}
 	case line[0] <= ' ' || line[0] > '~' || bytes.IndexByte(line, 0) >= 0 || bytes.IndexByte(line, '{') >= 0: // perhaps in another encoding

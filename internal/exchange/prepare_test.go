@@ -197,6 +197,7 @@ func TestPrepareLooksAtTheContentType(t *testing.T) {
 	for value, want := range map[string]bool{
 		"": true, "application/json": true, "application/json; charset=utf-8": true, "APPLICATION/JSON": true, "application/vnd.api+json": true, "application/json;": true,
 		"text/plain": false, "application/xml": false, "multipart/form-data; boundary=x": false, "application/x-www-form-urlencoded": false, "text/json": false,
+		"application/json; charset*=utf-8''utf-8; charset=utf-7": false, "application/json; charset*0=utf-; charset*1=8; charset=utf-7": false, "application/json; charset=utf-8; charset=utf-7": false,
 		"application/jsonp": false, "json": false, "audio/+json": false, ";": false,
 	} {
 		r := w.good(chat)

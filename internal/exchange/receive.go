@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/caddy-gw/gateway/internal/coding"
 	"github.com/caddy-gw/gateway/internal/inflight"
@@ -121,6 +122,13 @@ func (p *preparation) checkBody() *Error {
 	table := p.Endpoint.Table
 	if table == nil {
 		table = validation.Unlisted
+	}
+	if !utf8.Valid(buffer.b) { // readers differ in what bytes that are not become, so that rules could read other texts than the provider
+		if p.Endpoint.Body != JSON {
+			p.Body.opaque = true
+			return nil
+		}
+		return badRequest("", "invalid_json", "Invalid request body: expected UTF-8")
 	}
 	var err error
 	p.Body.report, err = validation.Check(table, buffer.b)

@@ -54,8 +54,9 @@ func jsonContent(contentType string, none bool) bool {
 	case "application/json":
 		return true
 	}
+	// Of a parameter and its extended or continued spelling (RFC 2231), parsers take one or the other.
 	media, params, err := mime.ParseMediaType(contentType)
-	return err == nil && utf8Charset(params["charset"]) &&
+	return err == nil && !strings.Contains(contentType, "*") && utf8Charset(params["charset"]) &&
 		(media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"))
 }
 

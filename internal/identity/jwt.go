@@ -405,7 +405,7 @@ func (v *Verifier) caller(c *claims) (*credentials.Caller, *credentials.Error) {
 	case known:
 		why := notMember
 		if w == nil && !u.Role.Administers() {
-			w, why = d.DefaultWorkspace(), "names no workspace (workspace_id), and its user is not a member of the default one"
+			w, why = d.DefaultWorkspace(), "names no workspace (gw_workspace), and its user is not a member of the default one"
 		}
 		if caller = UserCaller(d, u, w); caller == nil {
 			return forbidden(why)

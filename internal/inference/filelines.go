@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -94,7 +95,11 @@ func (r *fileReader) lines(ctx context.Context, id, provider string, content io.
 			return misbehaved(provider+" did not send all of file "+id+", which "+r.must(), err)
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			if refusal := each(line, "line "+strconv.Itoa(n)+" of file "+id); refusal != nil {
+			where := "line " + strconv.Itoa(n) + " of file " + id
+			if !utf8.Valid(line) {
+				return r.unread(where + ": it is not UTF-8")
+			}
+			if refusal := each(line, where); refusal != nil {
 				return refusal
 			}
 			if ctx.Err() != nil { // a check may have passed because of that

@@ -296,6 +296,9 @@ const usualHeaders = 8
 // noUserAgent is sent instead of Go's.
 var noUserAgent = []string{""}
 
+// jsonContent is the content type of requests, which nothing changes.
+var jsonContent = []string{"application/json"}
+
 // upstreamHeader builds the headers of an upstream request from an allow-list, to which a
 // config's forward is added. The client's headers are never copied and filtered. A header with a
 // service key is refused.
@@ -325,8 +328,11 @@ func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Pro
 			h[name] = v
 		}
 	}
-	if h["Content-Type"] == nil && c.Body.HasJSON() {
-		h["Content-Type"] = []string{"application/json"}
+	if c.Body.HasJSON() { // as it was read, whatever parameters the client has sent
+		h["Content-Type"] = jsonContent
+		if media := mediaType(client); media != "application/json" && media != "" {
+			h["Content-Type"] = []string{media}
+		}
 	}
 	if key := h["Idempotency-Key"]; key != nil && target.Ownership().Guarded() { // workspaces must not share the provider's idempotency keys
 		sum := sha256.Sum256([]byte(c.Caller.WorkspaceID + "/" + key[0]))

@@ -144,10 +144,14 @@ func (s *stream) fill() {
 	}
 	from = s.unify(from)
 	if last := bytes.LastIndexByte(s.buf[from:], '\n'); last >= 0 {
-		if s.end = s.watch(0, from+last+1); s.refused != nil {
+		s.end = s.watch(0, s.waiting, from+last+1)
+		switch {
+		case s.refused != nil:
 			if err = s.refused; !errors.As(err, new(*cut)) {
 				err = &cut{kind: "answer_refused", why: "was refused: " + err.Error()}
 			}
+		case s.waiting > maxLine:
+			err = &cut{kind: "stream_malformed", why: fmt.Sprintf("has an event of more than %d bytes before its data", maxLine)}
 		}
 	} else if len(s.buf) > maxLine {
 		err = &cut{kind: "stream_malformed", why: fmt.Sprintf("has a line of more than %d bytes", maxLine)}
@@ -193,9 +197,9 @@ func larger(length, size int, full bool) int {
 // watch looks at the whole lines in buf[start:end] and removes malformed events (their data is not
 // JSON and is all of it), what follows the end of a stream, and usage that the client did not ask
 // for. It returns the end of what can be passed on: what an event says before its data waits for
-// that, and data that depends on the next line for this.
-func (s *stream) watch(start, end int) int {
-	kept, begin, at := start, start, start // buf[begin:at] waits
+// that, and data that depends on the next line for this. The first waiting bytes are lines that did so before.
+func (s *stream) watch(start, waiting, end int) int {
+	kept, begin, at := start, start, start+waiting // buf[begin:at] waits
 	s.waiting = 0
 	for at < end {
 		next := at + bytes.IndexByte(s.buf[at:end], '\n') + 1

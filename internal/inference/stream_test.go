@@ -240,6 +240,21 @@ func TestALineOverTheLimitEndsTheStreamWithAnError(t *testing.T) {
 	}
 }
 
+// Lines of an event that come one by one before its data are looked at once each.
+func TestManyFieldsBeforeDataTakeLinearTime(t *testing.T) {
+	t.Parallel()
+	const n = 200_000
+	u := &provider{err: io.EOF}
+	for range n {
+		u.portions = append(u.portions, []byte("e:\n"))
+	}
+	u.portions = append(u.portions, []byte(firstChunk), []byte(lastChunk), []byte(doneEvent))
+	got, err := io.ReadAll(newStream(u, watchingChat(), 0))
+	if want := strings.Repeat("e:\n", n) + firstChunk + lastChunk + doneEvent; err != nil || string(got) != want {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
 func TestALongLineUpToTheLimitPasses(t *testing.T) {
 	t.Parallel()
 	line := "data: \"" + strings.Repeat("x", maxLine-100) + "\"\n\n"

@@ -67,7 +67,7 @@ func (s *stream) lastLine() {
 		return
 	}
 	s.buf = append(s.buf[:len(s.buf)-len(last)+len(bytes.TrimRight(last, "\r"))], "\n\n"...)
-	s.end = s.watch(s.end, len(s.buf))
+	s.end = s.watch(s.end, 0, len(s.buf))
 }
 
 // A cut is why the gateway itself ends a stream.

@@ -181,25 +181,25 @@ func Restore(ctx context.Context, r io.ReadSeeker, to string, logger *zap.Logger
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}
-	store, err := Open(to, Options{Logger: logger})
-	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		err = errors.Join(err, store.Close())
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(to))
+	err = writeCopy(to, logger, func(store *Store) error {
+		if err := store.restore(ctx, r, time.Now()); err != nil {
+			return err
 		}
-	}()
-	now := time.Now()
-	if err := store.restore(ctx, r, now); err != nil {
-		return 0, err
+		if _, err := r.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		return store.has(ctx, r)
+	})
+	if err != nil {
+		return 0, errors.Join(err, os.RemoveAll(to))
 	}
-	if _, err := r.Seek(0, io.SeekStart); err != nil {
-		return 0, err
-	}
-	return rows, store.View(ctx, func(tx storage.Tx) error {
-		_, err := readBackup(r, func(row backedUp) error {
+	return rows, nil
+}
+
+// has returns an error unless the store has each row of a backup.
+func (s *Store) has(ctx context.Context, backup io.Reader) error {
+	return s.View(ctx, func(tx storage.Tx) error {
+		_, err := readBackup(backup, func(row backedUp) error {
 			if row.left(time.Now()) == 0 {
 				return nil
 			}

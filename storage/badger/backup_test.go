@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -75,6 +76,17 @@ func openTemp(t *testing.T) *Store {
 	return s
 }
 
+// A watchedReader says when it is read.
+type watchedReader struct {
+	io.ReadSeeker
+	read func()
+}
+
+func (r *watchedReader) Read(p []byte) (int, error) {
+	r.read()
+	return r.ReadSeeker.Read(p)
+}
+
 func TestARestoredStoreIsTheSame(t *testing.T) {
 	s := openTemp(t)
 	large := bytes.Repeat([]byte("x"), 300<<10) // in the value log
@@ -104,6 +116,7 @@ func TestARestoredStoreIsTheSame(t *testing.T) {
 	if n, err := Restore(t.Context(), bytes.NewReader(out.Bytes()), to, zap.NewNop()); err != nil || n != 1202 {
 		t.Fatalf("%d, %v", n, err)
 	}
+	mark := filepath.Join(to, unfinishedFile)
 	restored, err := Open(to, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -128,6 +141,28 @@ func TestARestoredStoreIsTheSame(t *testing.T) {
 	}
 	if one, two := rows(out.Bytes()), rows(again.Bytes()); fmt.Sprint(one) != fmt.Sprint(two) {
 		t.Errorf("%d rows are not the %d of the backup", len(two), len(one))
+	}
+
+	// One that is killed before its end leaves nothing that opens.
+	if err := restored.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(mark, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(to, Options{})
+	if verified := Verify(to, zap.NewNop()); !errors.Is(err, ErrUnfinished) || !errors.Is(verified, ErrUnfinished) {
+		t.Errorf("it opens: %v, %v", err, verified)
+	}
+	marked := 0
+	other := filepath.Join(t.TempDir(), "other")
+	watched := &watchedReader{ReadSeeker: bytes.NewReader(out.Bytes()), read: func() {
+		if _, err := os.Stat(filepath.Join(other, unfinishedFile)); err == nil {
+			marked++
+		}
+	}}
+	if _, err := Restore(t.Context(), watched, other, zap.NewNop()); err != nil || marked == 0 {
+		t.Errorf("it is not marked while it is written: %v", err)
 	}
 
 	// Every change of the file is found before anything is written.

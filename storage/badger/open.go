@@ -49,6 +49,8 @@ type Options struct {
 
 	// Space measures the file system of a directory; nil: use the operating system.
 	Space func(dir string) (Space, error)
+
+	unfinished bool // it is being written by writeCopy
 }
 
 // Open opens the store in dir, which is created with mode 0700 if it does not exist. A
@@ -89,6 +91,11 @@ func open(dir string, opts Options) (*Store, error) {
 	}
 	if err := makeDir(dir); err != nil {
 		return nil, err
+	}
+	if !opts.unfinished {
+		if err := finished(dir); err != nil {
+			return nil, err
+		}
 	}
 	s := &Store{dir: dir, opts: opts, gcDone: make(chan struct{})}
 	s.Feed = storage.NewFeed(s)

@@ -23,6 +23,9 @@ func Verify(dir string, logger *zap.Logger) error {
 		return err
 	}
 	defer unlock()
+	if err := finished(dir); err != nil {
+		return fmt.Errorf("store %s: %w", dir, err)
+	}
 	v, err := verify(dir, logger)
 	if err != nil {
 		return fmt.Errorf("store %s: %w", dir, err)
@@ -89,33 +92,31 @@ func Salvage(ctx context.Context, from, to string, logger *zap.Logger) (result S
 			newest[string(r.key)] = r.version
 		}
 	})
-	store, err := Open(to, Options{Logger: logger})
-	if err != nil {
-		return result, err
-	}
-	s := salvager{store: store, from: from, lost: lost}
-	known := make(map[string]bool, len(result.Lost))
-	for _, err := range result.Lost {
-		known[err.Error()] = true
-	}
-	again := func(file string, err error) { // problems that the first pass did not find
-		if !known[file+": "+err.Error()] {
-			lost(file, err)
+	err = writeCopy(to, logger, func(store *Store) error {
+		s := salvager{store: store, from: from, lost: lost}
+		known := make(map[string]bool, len(result.Lost))
+		for _, err := range result.Lost {
+			known[err.Error()] = true
 		}
-	}
-	v.salvage(again, func(r row) {
-		if newest[string(r.key)] != r.version || s.err != nil {
-			return
+		again := func(file string, err error) { // problems that the first pass did not find
+			if !known[file+": "+err.Error()] {
+				lost(file, err)
+			}
 		}
-		if s.write(ctx, r) {
-			delete(newest, string(r.key)) // so that it is written only once
-			result.Rows++
+		v.salvage(again, func(r row) {
+			if newest[string(r.key)] != r.version || s.err != nil {
+				return
+			}
+			if s.write(ctx, r) {
+				delete(newest, string(r.key)) // so that it is written only once
+				result.Rows++
+			}
+		})
+		if s.err == nil && result.Rows == 0 && len(newest) > 0 {
+			return errors.New("rows were read, and none could be written")
 		}
+		return s.err
 	})
-	err = errors.Join(s.err, store.Close())
-	if err == nil && result.Rows == 0 && len(newest) > 0 {
-		err = errors.New("rows were read, and none could be written")
-	}
 	return result, err
 }
 
