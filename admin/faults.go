@@ -100,18 +100,17 @@ func faultsOf(op *huma.Operation, detail *huma.ErrorDetail) []fault {
 	if field, message, ok := strings.Cut(detail.Message, bodyErrorMark); ok {
 		return []fault{{field, message}}
 	}
-	field, inBody := detail.Location, false
-	for _, prefix := range []string{"query.", "path.", "body."} {
-		if below, ok := strings.CutPrefix(field, prefix); ok {
-			field, inBody = below, prefix == "body."
-			break
+	field, inBody := strings.CutPrefix(detail.Location, "body")
+	switch {
+	case inBody && field == "":
+		field = "body"
+	case inBody: // .name, or [0] of a body that is an array
+		field = strings.TrimPrefix(field, ".")
+	default: // query. or path.
+		if _, name, ok := strings.Cut(field, "."); ok {
+			field = name
 		}
 	}
-	field = strings.TrimPrefix(field, "body[") // of a body that is an array
-	if field != detail.Location && strings.HasPrefix(detail.Location, "body[") {
-		field = "[" + field
-	}
-	inBody = inBody || strings.HasPrefix(detail.Location, "body")
 	if strings.HasPrefix(detail.Message, huma.ErrUnknownContentType.Error()) {
 		return []fault{{"content-type", "expected application/json"}}
 	}
@@ -209,7 +208,7 @@ func ofAlternatives(op *huma.Operation, field string, detail *huma.ErrorDetail) 
 	}
 	if len(same) == 1 {
 		var inner huma.ValidateResult
-		at := []byte("body." + field)
+		at := []byte(detail.Location)
 		huma.Validate(registry, same[0], huma.NewPathBuffer(at, len(at)), huma.ModeWriteToServer, detail.Value, &inner)
 		var faults []fault
 		for _, err := range inner.Errors {
