@@ -13,8 +13,14 @@ import (
 // ModelPricing says what a model costs.
 type ModelPricing struct {
 	PayAsYouGo PayAsYouGo       `json:"pay_as_you_go"`
+	Finetune   *FinetunePricing `json:"finetune_config,omitempty" doc:"Of fine-tuning jobs, if there is a price."`
 	Calculate  pricingCalculate `json:"calculate"`
 	Currency   string           `json:"currency" enum:"USD"`
+}
+
+// FinetunePricing is what training a model costs.
+type FinetunePricing struct {
+	PayPerToken TokenPrice `json:"pay_per_token" doc:"Of each token that is trained on, in each epoch."`
 }
 
 // PayAsYouGo has the prices of a model by unit: a [TokenPrice] for each, and those of
@@ -35,7 +41,6 @@ type pricingTier struct {
 // Schema describes the prices, whose names are those of package prices.
 func (PayAsYouGo) Schema(r huma.Registry) *huma.Schema {
 	price := r.Schema(reflect.TypeFor[TokenPrice](), true, "TokenPrice")
-	names, additional := prices.ConfigNames()
 	object := func(names []string) *huma.Schema {
 		s := &huma.Schema{Type: huma.TypeObject, Properties: make(map[string]*huma.Schema, len(names)), AdditionalProperties: false}
 		for _, name := range names {
@@ -43,8 +48,8 @@ func (PayAsYouGo) Schema(r huma.Registry) *huma.Schema {
 		}
 		return s
 	}
-	s := object(names)
-	s.Properties["additional_units"] = object(additional)
+	s := object(prices.ConfigNames(prices.PayAsYouGo))
+	s.Properties[string(prices.AdditionalUnits)] = object(prices.ConfigNames(prices.AdditionalUnits))
 	s.PrecomputeMessages()
 	return s
 }
@@ -79,10 +84,14 @@ func showPricing(p *prices.Price) ModelPricing {
 			price.Tiers = append(price.Tiers, pricingTier{t.Above, t.Cents})
 		}
 		rate := "rates." + r.Name
-		if r.Additional {
-			additional[r.Name], rate = price, "rates.additional_units."+r.Name
-		} else {
+		switch r.In {
+		case prices.PayAsYouGo:
 			out.PayAsYouGo[r.Name] = price
+		case prices.AdditionalUnits:
+			additional[r.Name], rate = price, "rates.additional_units."+r.Name
+		case prices.FinetuneConfig: // not a part of what a call costs
+			out.Finetune = &FinetunePricing{price}
+			continue
 		}
 		sum := &out.Calculate.Request
 		if r.Answer {
@@ -94,7 +103,7 @@ func showPricing(p *prices.Price) ModelPricing {
 		(*sum).Operands = append((*sum).Operands, pricingProduct{"multiply", []pricingValue{{r.Counted}, {rate}}})
 	}
 	if len(additional) > 0 {
-		out.PayAsYouGo["additional_units"] = additional
+		out.PayAsYouGo[string(prices.AdditionalUnits)] = additional
 	}
 	return out
 }

@@ -369,7 +369,7 @@ func deny(d *policies.Denial) *exchange.Error {
 		return exchange.OverBudget(message)
 	}
 	if d.Batches { // nobody knows for how long
-		return exchange.BudgetReserved(message+", of which batches that are not settled have reserved the rest: read their output, or wait until they have ended", 0)
+		return exchange.BudgetReserved(message+", of which batches or fine-tuning jobs that are not settled have reserved the rest: read the output of the batches and the status of the jobs, or wait until they have ended", 0)
 	}
 	return exchange.BudgetReserved(message+", of which other calls have reserved the rest", d.RetryAfter)
 }

@@ -17,26 +17,28 @@ import (
 	"github.com/caddy-gw/gateway/internal/validation"
 )
 
-// Batches are the batches that providers have accepted, see [policies.Limits].
+// Batches are the batches and fine-tuning jobs that providers have accepted, see [policies.Limits].
 type Batches interface {
 	Park(ctx context.Context, v *policies.Verdict, b *policies.Batch) (parked bool, err error)
 	SeeBatch(ctx context.Context, name *policies.BatchName, output string, nothing bool) error
 	SettleBatch(ctx context.Context, name *policies.BatchName, used policies.Used) (settled bool, err error)
-	AwaitsBatch(name *policies.BatchName) bool
+	AwaitedBatch(name *policies.BatchName) *policies.Batch
 	AwaitsBatches(workspace string) bool
 	BatchOfOutput(workspace, account, file string) *policies.Batch
 }
 
-// A Line is a call that a batch makes of a line of its file.
+// A Line is a call that a batch makes of a line of its file, or an example that a fine-tuning job trains a model on.
 type Line struct {
-	Endpoint *Endpoint
-	Body     []byte // a JSON object
+	Endpoint *Endpoint // of a call
+	Body     []byte    // a JSON object
+	// Epochs is how often a model is trained on the example; 0: it is a call.
+	Epochs int64
 	// Record: the body is a record of a job of Bedrock, and the model is that of the job.
 	Record bool
 	Model  string // of a record
 }
 
-// batchFile is the file of which a call makes a batch, which is read once if a limit asks for it.
+// batchFile is the file of which a call makes a batch or a fine-tuning job, which is read once if a limit asks for it.
 type batchFile struct {
 	read    func(each func(*Line) (why string)) *Error
 	was     bool // read
@@ -45,8 +47,8 @@ type batchFile struct {
 	parked  bool // what the call has reserved is the batch's
 }
 
-// ReadsLines has what the call may use be that of the calls which its batch makes of the lines of a file. read calls each
-// with them, which returns why it is not known what a line uses, or "". An [UnmeteredFile] says that in its message; any
+// ReadsLines has what the call may use be that of the calls which its batch makes of the lines of a file, or of the examples of
+// its fine-tuning job. read calls each with them, which returns why it is not known what a line uses, or "". An [UnmeteredFile] says that in its message; any
 // other one is why the file cannot be had now.
 func (a *Attempt) ReadsLines(read func(each func(*Line) (why string)) *Error) {
 	a.batch = &batchFile{read: read}
@@ -83,6 +85,9 @@ func (a *Attempt) addLines(d *estimate.Demand, learned *estimate.Estimator) {
 
 // unnamed is why a call of the batch may be answered by another model than the one that it names; "": it is not.
 func (a *Attempt) unnamed(l *Line) string {
+	if l.Epochs > 0 {
+		return ""
+	}
 	member := a.Payload().modelsSet()
 	if member == "" && !l.Record {
 		gjson.ParseBytes(l.Body).ForEach(func(name, value gjson.Result) bool {
@@ -104,6 +109,14 @@ func (a *Attempt) unnamed(l *Line) string {
 
 // lineDemand is what a call of the batch may use, as if it were made by itself.
 func (a *Attempt) lineDemand(l *Line) estimate.Demand {
+	if l.Epochs > 0 {
+		m := a.call.Endpoint.metering
+		d := a.demandOf(&m, a.call.Endpoint.Name, a.Model)
+		a.addJSON(&d, &m, l.Body)
+		d.Unmetered, d.Epochs = "", l.Epochs // what members of an example say bounds nothing
+		d.WebSearches, d.FileSearches = 0, 0
+		return d
+	}
 	m := l.Endpoint.metering
 	model := l.Model
 	if !l.Record {
@@ -126,9 +139,9 @@ func (a *Attempt) lineDemand(l *Line) estimate.Demand {
 	return d
 }
 
-// BatchName is what a batch of the attempt's provider is found by, whose base URL is destination: a virtual key may be made to lead
-// elsewhere, where nobody knows what the batch used.
-func (a *Attempt) BatchName(destination, id string) policies.BatchName {
+// BatchName is what a batch or a fine-tuning job of the attempt's provider is found by, whose base URL is destination: a virtual key may be
+// made to lead elsewhere, where nobody knows what the batch used.
+func (a *Attempt) BatchName(destination, id string, job bool) policies.BatchName {
 	r := a.Route
 	account := "account " + r.Account
 	switch {
@@ -141,7 +154,7 @@ func (a *Attempt) BatchName(destination, id string) policies.BatchName {
 	if len(destination) > maxDestination {
 		destination = fmt.Sprintf("%x", sha256.Sum256([]byte(destination)))
 	}
-	return policies.BatchName{WorkspaceID: a.call.Caller.WorkspaceID, Account: account + " " + destination, ID: id}
+	return policies.BatchName{WorkspaceID: a.call.Caller.WorkspaceID, Account: account + " " + destination, ID: id, Job: job}
 }
 
 // maxDestination bounds what a batch keeps of a base URL, in bytes.
@@ -150,7 +163,7 @@ const maxDestination = 256
 // Reserved has what a verdict reserved kept for the batch that the attempts at the target make.
 func (a *Attempt) Reserved(v *policies.Verdict) { a.verdict = v }
 
-// Accepted notes the batch that the provider has made of the call, and keeps what is reserved for it. It is called before the
+// Accepted notes the batch or the fine-tuning job that the provider has made of the call, and keeps what is reserved for it. It is called before the
 // caller gets the batch's id. If there is an error, all that was reserved counts as used.
 func (a *Attempt) Accepted(ctx context.Context, name policies.BatchName) error {
 	b := &policies.Batch{BatchName: name, Provider: a.Route.Provider}
@@ -179,13 +192,13 @@ func (a *Attempt) bookBatch() (b booked) {
 	return b
 }
 
-// BatchUsed notes what a batch used whose output the attempt has fetched, so that the record of the call has it.
+// BatchUsed notes what a batch used whose output the attempt has fetched, or fine-tuning jobs that have ended, so that the record of the call has it.
 func (a *Attempt) BatchUsed(u *prices.Usage, cost prices.Amount, priced bool) {
 	a.Usage = Usage{Known: true, Usage: *u}
 	a.booked = &booked{tokens: estimate.Sum(u.Prompt, u.Completion), cost: cost, priced: priced, usage: *u}
 }
 
-// CostOf is what a call of a batch cost, by the first of its models that has a price.
+// CostOf is what a call of a batch or a fine-tuning job cost, by the first of its models that has a price.
 func (a *Attempt) CostOf(u *prices.Usage, models ...string) (cost prices.Amount, known bool) {
 	for _, model := range models {
 		if p := a.price(model); model != "" && p != nil {

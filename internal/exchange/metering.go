@@ -24,7 +24,8 @@ type metering struct {
 	// answered before it is done.
 	prompts, images, pages, audio, background bool
 
-	// lines: it makes calls of the lines of a file, later, whose usage is in the file with their answers.
+	// lines: it makes something of the lines of a file, later: calls, whose usage is in the file with their answers, or a model
+	// that is trained on them, how much the provider says of the job.
 	lines bool
 }
 
@@ -48,7 +49,7 @@ const (
 const (
 	inBackground = "the provider answers before it has done its work"
 	grantsAccess = "the provider is used past the gateway then"
-	trains       = "the provider chooses how often a job reads its file, and says only afterwards what it trained on; to allow such jobs, exclude createFinetune in a condition of the policy on endpoint_type"
+	goesOn       = "it is not known how much of the job is left to be trained; to allow such calls, exclude finetuneControl in a condition of the policy on endpoint_type"
 )
 
 func later(why string) metering { return metering{how: unmetered, why: why} }
@@ -86,8 +87,8 @@ var meterings = map[string]metering{
 	"GET /v1/realtime":                unbounded,
 
 	"POST /v1/batches":                                        {how: reported, answer: -1, lines: true},
-	"POST /v1/fine_tuning/jobs":                               later(trains),
-	"POST /v1/fine_tuning/jobs/{id}/resume":                   later(trains),
+	"POST /v1/fine_tuning/jobs":                               {how: reported, lines: true},
+	"POST /v1/fine_tuning/jobs/{id}/resume":                   later(goesOn),
 	"POST /v1/fine_tuning/alpha/graders/run":                  later("the answer does not say it"),
 	"POST /v1/threads/runs":                                   later(inBackground),
 	"POST /v1/threads/{id}/runs":                              later(inBackground),

@@ -15,22 +15,37 @@ import (
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
-// batches is the stage that has batches metered. What a batch may use is read from the lines of its file when it is
-// made; what it did use, from those of its output when that is read through the gateway, whole and for the first time. If
-// the provider says that it ended with nothing, it used nothing.
+// batches is the stage that has batches and fine-tuning jobs metered. What a batch may use is read from the lines of its file when it
+// is made; what it did use, from those of its output when that is read through the gateway, whole and for the first time. If
+// the provider says that it ended with nothing, it used nothing. Of a job, the file is read likewise, and the provider says in
+// the end how many tokens it trained on.
 type batches struct{ f *Forwarder }
 
 // Before has the file read if a limit of tokens or costs counts the call that makes the batch.
 func (h *batches) Before(ctx context.Context, c *Candidate) (Visit, *Reply, *exchange.Error) {
-	if c.Endpoint.Name == exchange.CreateBatch && c.Gateway.Batches != nil {
-		target := *c // the candidate's room is used for other targets
-		c.Chosen().ReadsLines(func(each func(*exchange.Line) string) *exchange.Error { return h.read(ctx, &target, each) })
+	if c.Gateway.Batches == nil {
+		return nil, nil, nil
+	}
+	target := *c // the candidate's room is used for other targets
+	switch c.Endpoint.Name {
+	case exchange.CreateBatch:
+		c.Chosen().ReadsLines(func(each func(*exchange.Line) string) *exchange.Error {
+			return h.read(ctx, &target, filesOf[exchange.CreateBatch], func(body []byte) (lineReader, string) { return h.calls(&target, body, each) })
+		})
+	case exchange.CreateFinetune:
+		c.Chosen().ReadsLines(func(each func(*exchange.Line) string) *exchange.Error {
+			return h.read(ctx, &target, trainingFile, func(body []byte) (lineReader, string) { return examples(body, each) })
+		})
 	}
 	return nil, nil, nil
 }
 
-// read reads the lines of the file that a call makes a batch of.
-func (h *batches) read(ctx context.Context, c *Candidate, each func(*exchange.Line) string) *exchange.Error {
+// A lineReader reads a line of a file, which has an id. If it is not known what it uses, why says so.
+type lineReader func(id string, line []byte) (why string)
+
+// read reads the lines of the file that a call makes a batch or a fine-tuning job of, whose id is in one of the members of the
+// call's body. prepare reads that, and returns what reads the lines, or why it is not known what they use.
+func (h *batches) read(ctx context.Context, c *Candidate, members []string, prepare func(body []byte) (lineReader, string)) *exchange.Error {
 	target := c.Chosen()
 	body, _, err := target.Payload().JSON(false)
 	if err != nil {
@@ -43,11 +58,11 @@ func (h *batches) read(ctx context.Context, c *Candidate, each func(*exchange.Li
 	if refusal := target.Ownership().CheckBody(body.Bytes(), false); refusal != nil {
 		return refusal
 	}
-	files, refusal := namedFiles(body.Bytes(), filesOf[exchange.CreateBatch])
+	files, refusal := namedFiles(body.Bytes(), members)
 	if refusal != nil {
 		return exchange.UnmeteredFile("the call does not name its file")
 	}
-	creation, why := creationOf(body.Bytes())
+	each, why := prepare(body.Bytes())
 	if why != "" {
 		return exchange.UnmeteredFile(why)
 	}
@@ -56,20 +71,8 @@ func (h *batches) read(ctx context.Context, c *Candidate, each func(*exchange.Li
 	r := &fileReader{f: h.f, c: c, reader: "limits", does: "count", unread: exchange.UnmeteredFile}
 	defer r.close()
 	for _, id := range files {
-		model := target.Model
-		if of := dialect(target.Route).FileModel; of != nil && model == "" {
-			model = of(id)
-		}
 		refusal := r.file(ctx, id, func(line []byte, where string) *exchange.Error {
-			l, why := callOf(line)
-			if why == "" {
-				why = creation.differs(l)
-			}
-			if why == "" {
-				l.Model = model
-				why = each(l)
-			}
-			if why != "" {
+			if why := each(id, line); why != "" {
 				return exchange.UnmeteredFile(where + ": " + why)
 			}
 			return nil
@@ -81,6 +84,29 @@ func (h *batches) read(ctx context.Context, c *Candidate, each func(*exchange.Li
 	return nil
 }
 
+// calls reads the lines of the file of a batch.
+func (h *batches) calls(c *Candidate, body []byte, each func(*exchange.Line) string) (lineReader, string) {
+	creation, why := creationOf(body)
+	if why != "" {
+		return nil, why
+	}
+	target := c.Chosen()
+	return func(id string, line []byte) string {
+		l, why := callOf(line)
+		if why == "" {
+			why = creation.differs(l)
+		}
+		if why != "" {
+			return why
+		}
+		l.Model = target.Model
+		if of := dialect(target.Route).FileModel; of != nil && l.Model == "" {
+			l.Model = of(id)
+		}
+		return each(l)
+	}, ""
+}
+
 // Request returns what looks at the answer, if that is about a batch or may be the output of one.
 func (h *batches) Request(ctx context.Context, r *Request) (any, *exchange.Error) {
 	x, known := r.rt.x, r.rt.x.Gateway.Batches
@@ -88,16 +114,17 @@ func (h *batches) Request(ctx context.Context, r *Request) (any, *exchange.Error
 		return nil, nil
 	}
 	switch x.Endpoint.Name {
-	case exchange.CreateBatch:
+	case exchange.CreateBatch, exchange.CreateFinetune:
 		return &acceptedBatch{h, r.rt, r.Target}, nil
-	case "retrieveBatch", "cancelBatch":
-		id := strings.Split(strings.TrimPrefix(x.Path, "/batches/"), "/")[0]
-		if name := batchName(x, r.Attempt, r.Target, id); known.AwaitsBatch(&name) {
-			return &seenBatches{h, r.rt, r.Target}, nil
+	case "retrieveBatch", "cancelBatch", "retrieveFinetune", "cancelFinetune":
+		id := strings.TrimPrefix(strings.TrimPrefix(x.Path, "/batches/"), "/fine_tuning/jobs/")
+		id, _, _ = strings.Cut(id, "/")
+		if name := batchName(x, r.Attempt, r.Target, id); known.AwaitedBatch(&name) != nil {
+			return &seenBatches{h: h, rt: r.rt, target: r.Target}, nil
 		}
-	case "listBatches":
+	case "listBatches", "listFinetunes":
 		if known.AwaitsBatches(x.Caller.WorkspaceID) {
-			return &seenBatches{h, r.rt, r.Target}, nil
+			return &seenBatches{h: h, rt: r.rt, target: r.Target}, nil
 		}
 	case "retrieveFileContent", exchange.BatchOutput:
 		file := path.Base(strings.TrimSuffix(r.Path, "/content"))
@@ -148,11 +175,11 @@ func (h *batches) answerOf(rt *roundTrip, res *http.Response) ([]byte, error) {
 
 // failed logs that something about a batch could not be noted.
 func (h *batches) failed(rt *roundTrip, id string, err error) {
-	h.f.logger.Error("what is reserved for a batch counts as used until it is settled",
+	h.f.logger.Error("what is reserved for a batch or a fine-tuning job counts as used until it is settled",
 		zap.String("batch", id), zap.String("provider", rt.attempt.Route.Provider), zap.String("trace_id", rt.x.Trace.ID), zap.Error(err))
 }
 
-// acceptedBatch looks at the answer to a call that makes a batch.
+// acceptedBatch looks at the answer to a call that makes a batch or a fine-tuning job.
 type acceptedBatch struct {
 	h      *batches
 	rt     *roundTrip
@@ -175,11 +202,12 @@ func (a *acceptedBatch) Response(ctx context.Context, res *http.Response) error 
 	return nil
 }
 
-// seenBatches looks at answers that describe batches.
+// seenBatches looks at answers that describe batches or fine-tuning jobs.
 type seenBatches struct {
 	h      *batches
 	rt     *roundTrip
 	target *routing.Target
+	jobs   jobSum // of the jobs that the answer settled
 }
 
 // Response notes what became of the batches.
@@ -188,19 +216,24 @@ func (s *seenBatches) Response(ctx context.Context, res *http.Response) error {
 	if err != nil || body == nil {
 		return err
 	}
+	see := func(batch gjson.Result) { s.h.see(ctx, s.rt.x, s.rt.attempt, s.target, batch) }
+	if tunes(s.rt.x.Endpoint) {
+		see = func(job gjson.Result) { s.seeJob(context.WithoutCancel(ctx), job) }
+	}
 	answer := gjson.ParseBytes(body)
 	if list := answer.Get("data"); list.IsArray() {
 		list.ForEach(func(_, batch gjson.Result) bool {
-			s.h.see(ctx, s.rt.x, s.rt.attempt, s.target, batch)
+			see(batch)
 			return true
 		})
-		return nil
+	} else {
+		see(answer)
 	}
-	s.h.see(ctx, s.rt.x, s.rt.attempt, s.target, answer)
+	s.jobs.note(s.rt.attempt)
 	return nil
 }
 
-// batchName is what a batch is found by, at the destination of an attempt.
+// batchName is what a batch, or a fine-tuning job where the call is about those, is found by, at the destination of an attempt.
 func batchName(x *exchange.Exchange, a *exchange.Attempt, t *routing.Target, id string) policies.BatchName {
 	base := a.Route.BaseURL
 	if base == nil {
@@ -210,7 +243,7 @@ func batchName(x *exchange.Exchange, a *exchange.Attempt, t *routing.Target, id 
 	if base != nil {
 		destination = base.Scheme + "://" + base.Host + base.Path
 	}
-	return a.BatchName(destination, id)
+	return a.BatchName(destination, id, tunes(x.Endpoint))
 }
 
 // see notes what a provider says of a batch. If that fails, it is noted another time.

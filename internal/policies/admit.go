@@ -49,7 +49,7 @@ type Denial struct {
 	UnknownPrice, Spent bool
 	// Never: the call may use more than a rate limit ever allows at once.
 	Never bool
-	// Batches: what batches hold of the budget keeps the call out, whatever becomes of other calls. They may hold it for days.
+	// Batches: what batches and fine-tuning jobs hold of the budget keeps the call out, whatever becomes of other calls. They may hold it for days.
 	Batches bool
 	// Unmetered is why it is not known what the call uses; "": it is.
 	Unmetered string
@@ -293,7 +293,7 @@ func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call, of *estimate.LinesO
 		return false, nil
 	case d.Lines != nil && !v.place:
 		if !v.limits.enter(d.Model.Workspace) {
-			return false, &Denial{Unmetered: "too many batches of the workspace are not settled; read their output"}
+			return false, &Denial{Unmetered: "too many batches and fine-tuning jobs of the workspace are not settled; read the output of the batches and the status of the jobs"}
 		}
 		v.place = true
 	}

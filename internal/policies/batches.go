@@ -12,7 +12,7 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// A Batch is one that a provider has accepted from a call through the gateway. What the call reserved of tokens and
+// A Batch is one that a provider has accepted from a call through the gateway, or a fine-tuning job. What the call reserved of tokens and
 // costs stays reserved under its name until it is known what the batch used.
 type Batch struct {
 	BatchName
@@ -31,8 +31,9 @@ type Batch struct {
 // A BatchName is what a batch is found by.
 type BatchName struct {
 	WorkspaceID string `json:"workspace_id"`
-	Account     string `json:"account"` // tells the workspace's providers and credentials apart
-	ID          string `json:"id"`      // the provider's
+	Account     string `json:"account"`       // tells the workspace's providers and credentials apart
+	ID          string `json:"id"`            // the provider's
+	Job         bool   `json:"job,omitempty"` // it is a fine-tuning job
 }
 
 // A batchClaim is what a batch holds of a counter.
@@ -59,7 +60,13 @@ const (
 )
 
 // Key identifies the batch among all that are known.
-func (n *BatchName) Key() string { return n.WorkspaceID + "\x00" + n.Account + "\x00" + n.ID }
+func (n *BatchName) Key() string {
+	account := n.Account
+	if n.Job { // which may have the id of a batch
+		account = "jobs of " + account
+	}
+	return n.WorkspaceID + "\x00" + account + "\x00" + n.ID
+}
 
 func (b *Batch) key() string { return b.Key() }
 
@@ -140,9 +147,12 @@ func outputName(workspace, account, file string) string {
 // In returns the batches as tx sees them.
 func (b *Batches) In(tx *storage.Txn) *Batches { return &Batches{b.rows.In(tx)} }
 
-// Named returns the batches of all workspaces that have a provider's id.
+// Named returns the batches of all workspaces that have a provider's id, without fine-tuning jobs.
 func (b *Batches) Named(id string) (named []*Batch) {
 	for _, row := range b.rows.Memory().Where(batchID, id) {
+		if row.Job {
+			continue
+		}
 		if row, ok := b.rows.Get(row.key()); ok {
 			named = append(named, row)
 		}
@@ -165,10 +175,13 @@ func (b *Batches) OfOutput(workspace, account, file string) (batch *Batch) {
 	return batch
 }
 
-// Awaits reports whether a batch is known that is not settled.
-func (b *Batches) Awaits(name *BatchName) bool {
+// Awaited returns a batch that is known and not settled; nil: there is none of the name.
+func (b *Batches) Awaited(name *BatchName) *Batch {
 	row, ok := b.rows.Memory().Get(name.Key())
-	return ok && !row.Settled
+	if !ok || row.Settled {
+		return nil
+	}
+	return row
 }
 
 // AwaitsAny reports whether any batch of a workspace is not settled.

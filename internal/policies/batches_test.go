@@ -1,9 +1,11 @@
 package policies
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,8 +37,10 @@ type batcher struct {
 	ws, policy string
 }
 
+// named is a batch, or a fine-tuning job if its id begins so. Of each kind, the provider numbers them.
 func (b *batcher) named(id string) *Batch {
-	return &Batch{BatchName: BatchName{WorkspaceID: b.ws, Account: "a", ID: id}}
+	_, number, _ := strings.Cut(id, "-")
+	return &Batch{BatchName: BatchName{WorkspaceID: b.ws, Account: "a", ID: number, Job: strings.HasPrefix(id, "job-")}}
 }
 
 func (b *batcher) creates(tokens int64) *Verdict {
@@ -80,7 +84,7 @@ func (b *batcher) counts() (units, held int64) {
 	return units, held
 }
 
-// Against a naive model, what is counted is always what was booked and what batches that are not settled have reserved,
+// Against a naive model, what is counted is always what was booked and what batches and jobs that are not settled have reserved,
 // whatever happens to them, and each is booked once.
 func TestWhatBatchesReserveIsBookedOnce(t *testing.T) {
 	w := newWorld(t)
@@ -106,8 +110,8 @@ func TestWhatBatchesReserveIsBookedOnce(t *testing.T) {
 		}
 		some := func(of map[string]int64) string {
 			var ids []string
-			for i := range 100 {
-				if id := fmt.Sprint("batch", i); of[id] > 0 {
+			for _, id := range slices.Sorted(maps.Keys(of)) {
+				if of[id] > 0 {
 					ids = append(ids, id)
 				}
 			}
@@ -116,7 +120,7 @@ func TestWhatBatchesReserveIsBookedOnce(t *testing.T) {
 			}
 			return rapid.SampledFrom(ids).Draw(rt, "batch")
 		}
-		n := 0
+		n := make(map[string]int)
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 			step := rapid.SampledFrom([]string{
 				"create", "create", "create", "create fails", "create again", "restart", "kill", "read", "read", "read twice", "nothing", "put", "reset", "age", "unknown",
@@ -137,8 +141,9 @@ func TestWhatBatchesReserveIsBookedOnce(t *testing.T) {
 				case step == "create again" && known != "":
 					b.park(v, known)
 				default:
-					n++
-					id := fmt.Sprint("batch", n)
+					kind := rapid.SampledFrom([]string{"batch", "job"}).Draw(rt, "kind")
+					n[kind]++
+					id := fmt.Sprint(kind, "-", n[kind])
 					b.park(v, id)
 					open[id], made[id] = units, w.clock()
 				}
@@ -180,17 +185,17 @@ func TestWhatBatchesReserveIsBookedOnce(t *testing.T) {
 					continue
 				}
 				err := w.db.Update(t.Context(), func(tx *storage.Txn) error {
-					for _, row := range w.Batches.In(tx).Named(id) {
-						if row.WorkspaceID == b.ws {
+					for _, row := range w.Batches.In(tx).Named(b.named(id).ID) {
+						if row.WorkspaceID == b.ws && row.Key() == b.named(id).Key() {
 							return w.Batches.NameOutput(tx, row, "file-of-"+id)
 						}
 					}
 					return storage.ErrNotFound
 				})
-				if err != nil {
+				if job := b.named(id).Job; job != errors.Is(err, storage.ErrNotFound) || !job && err != nil {
 					rt.Fatal(err)
 				}
-				if of := w.Batches.OfOutput(b.ws, "a", "file-of-"+id); of == nil || of.ID != id {
+				if of := w.Batches.OfOutput(b.ws, "a", "file-of-"+id); !b.named(id).Job && (of == nil || of.Key() != b.named(id).Key()) {
 					rt.Fatalf("the file is of %+v", of)
 				}
 			case "reset":
@@ -242,7 +247,7 @@ func TestABatchHoldsTokensAndCostsOnly(t *testing.T) {
 	requests.ID, cost.ID = "r", "c"
 	w.budget(requests)
 	w.budget(cost)
-	b.park(b.creates(100), "b1")
+	b.park(b.creates(100), "batch-b1")
 	if n := w.booked("r")["default"]; n != 1 {
 		t.Errorf("%d requests", n)
 	}
@@ -250,7 +255,7 @@ func TestABatchHoldsTokensAndCostsOnly(t *testing.T) {
 	if n := w.booked("c")["default"]; n != 0 {
 		t.Errorf("%d booked before the batch is settled", n)
 	}
-	b.settleBatch("b1", Used{Tokens: 5, Cost: 77})
+	b.settleBatch("batch-b1", Used{Tokens: 5, Cost: 77})
 	if n := w.booked("c")["default"]; n != 77 {
 		t.Errorf("%d booked", n)
 	}
@@ -282,7 +287,7 @@ func TestWhatCannotBeParkedCountsAsUsed(t *testing.T) {
 	b := &batcher{w, "ws-1", "b"}
 	w.budget(budgetOf(Tokens, 1000))
 	v := b.creates(100)
-	if parked, err := w.Park(t.Context(), v, b.named(fmt.Sprintf("%0600d", 1))); parked || err == nil {
+	if parked, err := w.Park(t.Context(), v, b.named(fmt.Sprintf("b-%0600d", 1))); parked || err == nil {
 		t.Fatal(parked, err)
 	}
 	w.settle(v, Used{Tokens: 100})
@@ -359,7 +364,7 @@ func TestABatchIsCountedByTheModelsOfItsCalls(t *testing.T) {
 	if v.Denied != nil {
 		t.Fatalf("%+v", v.Denied)
 	}
-	row := b.named("b1")
+	row := b.named("batch-b1")
 	row.Models = []string{"a", "b", "c"}
 	if parked, err := b.Park(t.Context(), v, row); !parked || err != nil {
 		t.Fatal(parked, err)
@@ -372,7 +377,7 @@ func TestABatchIsCountedByTheModelsOfItsCalls(t *testing.T) {
 		t.Errorf("%+v", v.Denied)
 	}
 	w.restart()
-	b.settleBatch("b1", Used{Tokens: 66, Of: map[string]*Used{"a": {Tokens: 11}, "b": {Tokens: 22, Unknown: true}, "c": {Tokens: 33}}})
+	b.settleBatch("batch-b1", Used{Tokens: 66, Of: map[string]*Used{"a": {Tokens: 11}, "b": {Tokens: 22, Unknown: true}, "c": {Tokens: 33}}})
 	expect("all", map[string]int64{"default": 66})
 	expect("a or b", map[string]int64{"default": 211})
 	expect("each", map[string]int64{"model:a": 11, "model:b": 200, "model:c": 33})

@@ -278,8 +278,8 @@ func (l *Limits) rulesOf(r *reserved, workspace string) []*Rule {
 	return rules
 }
 
-// AwaitsBatch is [Batches.Awaits].
-func (l *Limits) AwaitsBatch(name *BatchName) bool { return l.Batches.Awaits(name) }
+// AwaitedBatch is [Batches.Awaited].
+func (l *Limits) AwaitedBatch(name *BatchName) *Batch { return l.Batches.Awaited(name) }
 
 // AwaitsBatches reports whether any batch of a workspace is not settled.
 func (l *Limits) AwaitsBatches(workspace string) bool { return l.Batches.AwaitsAny(workspace) }

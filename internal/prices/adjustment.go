@@ -28,7 +28,7 @@ var unitsOfParts = map[string]int{
 
 // MultiplierNames are the names of multipliers, besides default, image and additional_units.
 func MultiplierNames() []string {
-	names, _ := ConfigNames()
+	names := ConfigNames(PayAsYouGo)
 	for name := range unitsOfParts {
 		names = append(names, name)
 	}
@@ -75,7 +75,7 @@ func parseMultipliers(all map[string]json.RawMessage) (*Adjustment, error) {
 			}
 			return nil
 		case i < 0 && !part:
-			return unknownUnit(name)
+			return unknownUnit(PayAsYouGo, name)
 		}
 		m, err := parseMultiplier(raw)
 		switch {
@@ -94,7 +94,7 @@ func parseMultipliers(all map[string]json.RawMessage) (*Adjustment, error) {
 	for i := range a {
 		switch of := units[i].partOf; {
 		case given[i]:
-		case titles[i].additional && of >= 0: // a part without a price of its own
+		case titles[i].in == AdditionalUnits && of >= 0: // a part without a price of its own
 			a[i] = a[of]
 		default:
 			a[i] = whole

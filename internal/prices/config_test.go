@@ -13,7 +13,7 @@ import (
 
 func TestAPricingConfigHasCentsForOne(t *testing.T) {
 	p, err := ParseConfig([]byte(`{"type":"static","pay_as_you_go":{"request_token":{"price":0.003},"response_token":{"price":1.5e-5},"cache_read_input_token":{"price":0},
-		"cache_write_input_token":null,"additional_units":{"request":{"price":2},"audio_second":{"price":0.01}}}}`))
+		"cache_write_input_token":null,"additional_units":{"request":{"price":2},"audio_second":{"price":0.01}}},"finetune_config":{"pay_per_token":{"price":0.0025},"pay_per_hour":null}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,13 @@ func TestAPricingConfigHasCentsForOne(t *testing.T) {
 	if got, known := p.Cost(&Usage{Prompt: 10, CacheRead: 4, Completion: 2, Milliseconds: 3000}); got != 6*3e7+2*150e3+2e10+3*1e8 || !known {
 		t.Errorf("%d %v", got, known)
 	}
+	if got, known := p.Cost(&Usage{Prompt: 10, Trained: 10}); got != 10*25e6 || !known {
+		t.Errorf("%d %v of training", got, known)
+	}
 	for config, want := range map[string]string{
+		`{"type":"static","pay_as_you_go":{},"finetune_config":{"pay_per_hour":{"price":1}}}`: `finetune_config: "pay_per_hour" is not counted; expected one of pay_per_token`,
+		`{"type":"static","pay_as_you_go":{"pay_per_token":{"price":1}}}`:                     `"pay_per_token" is not counted`,
+		`{"type":"static","pay_as_you_go":{},"finetune_config":1}`:                            "finetune_config",
 		`{}`:                 "type static",
 		`{"type":"dynamic"}`: "type static",
 		`{"type":"static"}`:  "pay_as_you_go",
@@ -52,7 +58,7 @@ func TestRatesAreThoseOfTheConfig(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		given := make(map[string]string)
 		config := map[string]any{}
-		additional := map[string]any{}
+		places := map[Place]map[string]any{PayAsYouGo: config, AdditionalUnits: {}, FinetuneConfig: {}}
 		for i := range titles {
 			if !rapid.Bool().Draw(t, titles[i].name) {
 				continue
@@ -64,14 +70,10 @@ func TestRatesAreThoseOfTheConfig(t *testing.T) {
 			}
 			cents := fmt.Sprintf("%d.%0*d", rapid.IntRange(0, 50).Draw(t, "whole"), digits, rapid.IntRange(0, 9999).Draw(t, "part"))
 			given[titles[i].name] = cents
-			to := config
-			if titles[i].additional {
-				to = additional
-			}
-			to[titles[i].name] = map[string]any{"price": json.RawMessage(cents)}
+			places[titles[i].in][titles[i].name] = map[string]any{"price": json.RawMessage(cents)}
 		}
-		config[additionalUnits] = additional
-		raw, err := json.Marshal(map[string]any{"type": "static", "pay_as_you_go": config})
+		config[string(AdditionalUnits)] = places[AdditionalUnits]
+		raw, err := json.Marshal(map[string]any{"type": "static", "pay_as_you_go": config, "finetune_config": places[FinetuneConfig]})
 		if err != nil {
 			t.Fatal(err)
 		}

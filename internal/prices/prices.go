@@ -54,6 +54,7 @@ type Usage struct {
 	CacheHour  int64
 	AudioIn    int64
 	ImageIn    int64
+	Trained    int64 // by a fine-tuning job, which uses nothing else; their price is not that of the prompt
 
 	Completion int64 // tokens, including:
 	AudioOut   int64
@@ -82,6 +83,7 @@ func (u *Usage) Add(other *Usage) {
 	u.CacheHour += other.CacheHour
 	u.AudioIn += other.AudioIn
 	u.ImageIn += other.ImageIn
+	u.Trained += other.Trained
 	u.Completion += other.Completion
 	u.AudioOut += other.AudioOut
 	u.ImageOut += other.ImageOut
@@ -130,6 +132,7 @@ var units = [...]unit{
 	{"input_audio_hours", 3600 * thousand, -1, true, func(u *Usage) int64 { return u.Milliseconds }},
 	{"web_searches_kcount", thousand, -1, true, func(u *Usage) int64 { return u.WebSearches }},
 	{"storage_searches_kcount", thousand, -1, true, func(u *Usage) int64 { return u.FileSearches }},
+	{"training_mtok", million, -1, false, func(u *Usage) int64 { return u.Trained }},
 }
 
 // Indices of units that others are part of.
@@ -139,6 +142,7 @@ const (
 	written     = 2
 	completions = 6
 	calls       = 10
+	training    = 15
 )
 
 const (
@@ -198,6 +202,9 @@ func (p *Price) OnlyCalls() bool {
 // count as far as the whole goes. Who charges neither prompts nor completions gives them
 // for free.
 func (p *Price) Cost(u *Usage) (cost Amount, known bool) {
+	if u.Trained > 0 {
+		return p.ofTraining(u)
+	}
 	var rest [len(units)]int64 // what is of no other unit
 	for i := range units {
 		n := max(0, units[i].count(u))
@@ -231,6 +238,9 @@ func (p *Price) Cost(u *Usage) (cost Amount, known bool) {
 // provider's cache and whatever part of the completion is reasoning. Audio and images count only
 // with media. known is as that of [Price.Cost].
 func (p *Price) Bound(u *Usage, media bool) (bound Amount, known bool) {
+	if u.Trained > 0 {
+		return p.ofTraining(u)
+	}
 	tokens := p[prompts].known || p[completions].known
 	bound, known = times(1, p[calls].of(u.Prompt), units[calls].per), true
 	for whole := range units {
@@ -251,6 +261,14 @@ func (p *Price) Bound(u *Usage, media bool) (bound Amount, known bool) {
 		bound = bound.Plus(times(n, dearest, units[whole].per))
 	}
 	return bound, known
+}
+
+// ofTraining is what a fine-tuning job costs. Nothing else is charged for it.
+func (p *Price) ofTraining(u *Usage) (cost Amount, known bool) {
+	if !p[training].known {
+		return 0, false
+	}
+	return times(u.Trained, p[training].base, units[training].per), true
 }
 
 // within reports whether a unit is part of another.

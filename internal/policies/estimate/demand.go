@@ -32,8 +32,11 @@ type Demand struct {
 	// how many there are; 0 is 1.
 	Most, Named, Choices int64
 
-	// Lines is what the calls may use that a batch makes of the lines of its file; nil: it makes none. Failed is why the
-	// file cannot be had now.
+	// Epochs is how often a model is trained on the prompt, which is not answered then; 0: it is answered.
+	Epochs int64
+
+	// Lines is what a batch or a fine-tuning job may use, by the lines of its file; nil: the call makes none. Failed is why
+	// the file cannot be had now.
 	Lines  *Lines
 	Failed error
 

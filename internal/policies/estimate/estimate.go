@@ -121,6 +121,11 @@ func (e *Estimator) Most(d *Demand) (most prices.Usage) {
 	if d.HasUnseen {
 		most.Prompt = Sum(most.Prompt, estimateOr(&l.unseen.most, unlearnedUnseen))
 	}
+	if d.Epochs > 0 {
+		most.Prompt = Times(most.Prompt, d.Epochs)
+		most.Trained = most.Prompt
+		return most
+	}
 	answer := d.Most
 	if answer < 0 {
 		answer = estimateOr(&l.answer.most, unlearnedAnswer)

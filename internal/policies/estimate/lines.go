@@ -6,7 +6,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/prices"
 )
 
-// Lines are the calls that a batch makes of the lines of its file.
+// Lines are the calls that a batch makes of the lines of its file, or the examples of a fine-tuning job.
 type Lines struct {
 	LinesOf // all of them, without a model
 
@@ -73,4 +73,5 @@ func (l *LinesOf) add(most *prices.Usage, cost prices.Amount, priced bool) {
 	l.Unpriced = l.Unpriced || !priced
 	l.Most.Add(most)
 	l.Most.Prompt, l.Most.Completion = min(l.Most.Prompt, MaxTokens), min(l.Most.Completion, MaxTokens)
+	l.Most.Trained = min(l.Most.Trained, l.Most.Prompt)
 }
