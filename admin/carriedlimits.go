@@ -203,12 +203,12 @@ func (c *call) limitsOf(id string) shownLimits {
 	if b == nil {
 		return out
 	}
-	used, err := c.api.Limits.CarriedUsage(c, has, "")
+	used, exhausted, err := c.api.Limits.CarriedUsage(c, has, "")
 	if err != nil {
 		c.api.Logger.Error("reading the usage of a budget", zap.String("id", id), zap.Error(err))
 	}
 	at := b.At(c.api.Now())
-	out.exhausted, out.lastResetAt = used >= b.Limit && !has.EachWorkspace, formatOptionalTime(at.LastResetAt)
+	out.exhausted, out.lastResetAt = exhausted, formatOptionalTime(at.LastResetAt)
 	out.budget = &shownBudget{
 		Type: b.Type, CreditLimit: b.Amount(b.Limit), CurrentUsage: b.Amount(used), PeriodicReset: text(at.PeriodicReset),
 		NextUsageResetAt: formatOptionalTime(at.NextResetAt), OnUnknownPrice: b.OnUnknownPrice,

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/storage"
@@ -128,41 +129,52 @@ func (c *call) archived(p *policies.Policy) {
 }
 
 // conditions converts conditions. A condition on something that does not exist would never
-// match, and the limit would never apply, so it is refused, and in the same words if it
+// match, and the limit would never apply, or what it excludes would count, so it is refused, and in the same words if it
 // exists in another workspace. The policy counts the calls of workspace; "" means all.
 func (c *call) conditions(in []condition, workspace string) ([]policies.Condition, error) {
 	out := make([]policies.Condition, len(in))
 	for i, given := range in {
-		values, excludes := lowerIDs(given.Value), lowerIDs(given.Excludes)
-		for k, v := range values {
-			exists := true
-			switch given.Key {
-			case policies.KeyWorkspace:
-				w, ok := c.api.Directory.Workspace(values[k])
-				exists = ok && c.maySee(w.ID)
-			case policies.KeyAPIKey:
-				of, ok := c.api.Keyring.APIKey(values[k])
-				exists = ok && c.maySee(of.WorkspaceID) || values[k] == credentials.OwnerKeyID
-			case policies.KeyVirtualKey:
-				exists = len(c.virtualKeysOf(workspace, values[k])) > 0
-			case policies.KeyProvider:
-				exists = c.provider(workspace, strings.TrimPrefix(v, "@"))
-			case policies.KeyConfig:
-				exists = c.config(workspace, v)
-			case policies.KeyOrganisation:
-				exists = v == c.caller.OrganisationID
-			case policies.KeyModel:
-				if of, model, named := strings.Cut(v, "/"); named && of[:min(1, len(of))] == "@" && model != "" {
-					exists = c.provider(workspace, of[1:])
+		out[i] = policies.Condition{Key: given.Key, Values: lowerIDs(given.Value), Excludes: lowerIDs(given.Excludes)}
+		for _, of := range [...]struct {
+			name   string
+			values []string
+		}{{"value", out[i].Values}, {"excludes", out[i].Excludes}} {
+			for _, v := range of.values {
+				if v != "*" && !c.conditioned(workspace, given.Key, v) {
+					return nil, unknownReference(fmt.Sprintf("conditions[%d].%s", i, of.name), "there is no %s %q", given.Key, credentials.Clip(v))
 				}
 			}
-			if !exists && v != "*" {
-				return nil, unknownReference(fmt.Sprintf("conditions[%d].value", i), "there is no %s %q", given.Key, credentials.Clip(v))
-			}
 		}
-		out[i] = policies.Condition{Key: given.Key, Values: values, Excludes: excludes}
 	}
 	return out, nil
+}
+
+// conditioned reports whether there is what a value of a condition names, as far as that can be known.
+func (c *call) conditioned(workspace, key, v string) bool {
+	switch key {
+	case policies.KeyWorkspace:
+		w, ok := c.api.Directory.Workspace(v)
+		return ok && c.maySee(w.ID)
+	case policies.KeyAPIKey:
+		of, ok := c.api.Keyring.APIKey(v)
+		return ok && c.maySee(of.WorkspaceID) || v == credentials.OwnerKeyID
+	case policies.KeyVirtualKey:
+		return len(c.virtualKeysOf(workspace, v)) > 0
+	case policies.KeyProvider:
+		return c.provider(workspace, strings.TrimPrefix(v, "@"))
+	case policies.KeyConfig:
+		return c.config(workspace, v)
+	case policies.KeyPrompt:
+		return c.prompt(workspace, v)
+	case policies.KeyOrganisation:
+		return v == c.caller.OrganisationID
+	case policies.KeyEndpoint:
+		return exchange.IsEndpoint(v)
+	case policies.KeyModel:
+		of, model, named := strings.Cut(v, "/")
+		return !named || of[:min(1, len(of))] != "@" || model == "" || c.provider(workspace, of[1:])
+	}
+	return true
 }
 
 // provider reports whether calls can go to a provider with that name: a built-in one, one
@@ -189,6 +201,12 @@ func lowerIDs(values []string) []string {
 func (c *call) config(workspace, slug string) bool {
 	saved, ok := c.api.Configs.Get(slug)
 	return ok && saved.Slug == slug && (workspace == "" || saved.WorkspaceID == workspace)
+}
+
+// prompt reports whether calls can have a saved prompt, of a workspace or shared with it or, for "", of any.
+func (c *call) prompt(workspace, slug string) bool {
+	p, ok := c.api.Prompts.Get(slug)
+	return ok && p.Slug == slug && !p.Partial && !p.Archived && (workspace == "" || p.VisibleIn(workspace))
 }
 
 // counts returns the workspace whose calls a policy counts; "" means all.

@@ -75,13 +75,18 @@ func TestConditionsThatCouldNeverHoldAreRefused(t *testing.T) {
 		}
 	}
 	organisation := a.s.Directory.Organisation().ID
+	prompt := a.ok("POST", "/v1/prompts", `{"name":"p","string":"s","virtual_key":"@local","parameters":{"model":"m"}}`)
 	for value, status := range map[[2]string]int{
 		{"model", "gpt-4o"}: 200, {"model", "org/gpt-4o"}: 200, {"model", "@vk/gpt-4o"}: 200, {"model", "@vk/*"}: 200, {"model", "@openai/org/gpt-4o"}: 200, {"model", "*"}: 200,
 		{"model", "@nonesuch/gpt-4o"}: 404, {"model", "@nonesuch/*"}: 404, {"organisation_id", organisation}: 200, {"organisation_id", "*"}: 200, {"organisation_id", "nonesuch"}: 404,
+		{"endpoint_type", "chatComplete"}: 200, {"endpoint_type", "finetuneControl"}: 200, {"endpoint_type", "proxy"}: 200, {"endpoint_type", "*"}: 200, {"endpoint_type", "chatcomplete"}: 404,
+		{"prompt", prompt.get("slug").Str}: 200, {"prompt", "*"}: 200, {"prompt", prompt.get("id").Str}: 404, {"prompt", "nonesuch"}: 404, {"metadata.team", "anything"}: 200,
 	} {
-		out := a.do("POST", "/v1/policies/rate-limits", `{"type":"requests","unit":"rpm","value":1,"conditions":[{"key":"`+value[0]+`","value":"`+value[1]+`"}]}`)
-		if out.status != status || status == 404 && !strings.Contains(out.body, "conditions[0].value") {
-			t.Errorf("%v: %d %s", value, out.status, out.body)
+		for field, given := range map[string]string{"value": `"value":"` + value[1] + `"`, "excludes": `"value":"*","excludes":["` + value[1] + `"]`} {
+			out := a.do("POST", "/v1/policies/rate-limits", `{"type":"requests","unit":"rpm","value":1,"conditions":[{"key":"`+value[0]+`",`+given+`}]}`)
+			if out.status != status || status == 404 && !strings.Contains(out.body, "conditions[0]."+field) {
+				t.Errorf("%v in %s: %d %s", value, field, out.status, out.body)
+			}
 		}
 	}
 	for value, status := range map[string]int{strings.ToUpper(id): 200, "nobody": 404, "*": 200} {

@@ -180,7 +180,7 @@ func TestNothingUnreadPassesALimitOrAnEdit(t *testing.T) {
 			id := policy(g, map[string]any{"value": 0, "conditions": when("model", "dear")})
 			check("limited", file, c.limited)
 			g.Admin("DELETE", "/v1/policies/rate-limits/"+id, nil)
-			id = policy(g, map[string]any{"value": 0, "group_by": by("model"), "conditions": when("endpoint_type", "other")})
+			id = policy(g, map[string]any{"value": 0, "group_by": by("model"), "conditions": when("endpoint_type", "ocr")})
 			check("limited otherwise", file, c.bare)
 			g.Admin("DELETE", "/v1/policies/rate-limits/"+id, nil)
 		})

@@ -65,7 +65,7 @@ func (a *Attempt) addLines(d *estimate.Demand, learned *estimate.Estimator) {
 		d.Unmetered = inBackground
 		return
 	case !f.was:
-		f.was = true
+		f.was, f.calls.Trains = true, a.call.Endpoint.Name == CreateFinetune
 		f.refusal = f.read(func(l *Line) string {
 			one := a.lineDemand(l)
 			if one.Unmetered == "" {

@@ -185,6 +185,20 @@ func Endpoints() iter.Seq[*Endpoint] {
 	}
 }
 
+// endpointNames are the names of all endpoints.
+var endpointNames = func() map[string]bool {
+	names := map[string]bool{passThrough.Name: true}
+	for _, table := range [][]Endpoint{endpoints, familyRows, promptRows} {
+		for i := range table {
+			names[table[i].Name] = true
+		}
+	}
+	return names
+}()
+
+// IsEndpoint reports whether a name is that of an endpoint, as conditions of policies on endpoint_type have it.
+func IsEndpoint(name string) bool { return endpointNames[name] }
+
 // EndpointOf returns the endpoint that serves a request. The path is that of the request line,
 // with its escapes. If no endpoint has the path, both results are nil; if only other methods have
 // it, allow lists these.

@@ -25,6 +25,7 @@ type Verdict struct {
 	Undecided *Rule
 
 	limits      *Limits
+	workspace   string
 	reservation ledger.Reservation
 	begun       time.Time
 	refs        []groupRef
@@ -104,7 +105,7 @@ var errMoved = errors.New("the groups of rate limits are too busy")
 func (l *Limits) Admit(ctx context.Context, workspace string, f Call, ask Scope, maxWait time.Duration) (*Verdict, error) {
 	var late <-chan time.Time
 	for moves := 0; moves < maxMoves; {
-		v := &Verdict{limits: l}
+		v := &Verdict{limits: l, workspace: workspace}
 		moved, freed, err := l.admit(ctx, v, workspace, f, ask)
 		if err == nil && !moved && v.Denied == nil && v.Undecided == nil {
 			v.begun = l.now()
@@ -246,6 +247,9 @@ func (v *Verdict) lines(r *Rule, f Call) (*estimate.Lines, error) {
 	switch d := v.asks(f); {
 	case d.Failed != nil:
 		return nil, d.Failed
+	case d.Lines != nil && d.Lines.Trains:
+		v.Undecided = r
+		return nil, nil
 	case d.Unmetered != "" && d.Lines != nil:
 		v.Denied = &Denial{Rule: r, Unmetered: d.Unmetered}
 		return nil, nil
@@ -362,7 +366,7 @@ func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim) {
 		switch {
 		case r.Budget():
 			if d.Spent = !s.MayFit; d.Spent && claims[i].Limit == r.Limit { // otherwise there was no room for a value
-				v.limits.checkAlerts(r, claims[i].Key, s.Limit-s.Remaining-s.Held, true)
+				v.limits.checkAlerts(r, v.workspace, claims[i].Key, s.Limit-s.Remaining-s.Held, true)
 			}
 			d.RetryAfter = v.limits.waits.wait(claims[i].Key)
 			if held := v.limits.parked.holds(claims[i].Key); !d.Spent && held > 0 && d.Needs > s.Remaining+s.Held-held {

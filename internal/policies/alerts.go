@@ -87,10 +87,11 @@ func reach(limit, threshold *int64, booked int64, refused bool) (reached sentAle
 
 // crossing is a counter for which an alert may be due.
 type crossing struct {
-	rule    *Rule
-	counter string
-	booked  int64
-	refused bool
+	rule      *Rule
+	workspace string // of the call
+	counter   string
+	booked    int64
+	refused   bool
 }
 
 // alerts are the alerts of budgets: those that were sent, and counters to be checked.
@@ -115,8 +116,8 @@ func newAlerts() *alerts {
 // not commit, the alert is added again later. It is called before the first call is admitted.
 func (l *Limits) OnAlert(add func(*storage.Txn, *Alert) error) { l.alerts.add = add }
 
-// checkAlerts queues a counter if an alert may be due. It is called by calls, so that it must be fast.
-func (l *Limits) checkAlerts(r *Rule, counter string, booked int64, refused bool) {
+// checkAlerts queues a counter if an alert may be due, because of a call of a workspace. It is called by calls, so that it must be fast.
+func (l *Limits) checkAlerts(r *Rule, workspace, counter string, booked int64, refused bool) {
 	if (r.alertAt == nil || booked < *r.alertAt) && booked < r.Limit && !refused {
 		return
 	}
@@ -125,7 +126,7 @@ func (l *Limits) checkAlerts(r *Rule, counter string, booked int64, refused bool
 		return
 	}
 	select {
-	case l.alerts.queue <- crossing{r, strings.Clone(counter), booked, refused}:
+	case l.alerts.queue <- crossing{r, strings.Clone(workspace), strings.Clone(counter), booked, refused}:
 	default: // a later call queues it
 		l.alerts.forget(counter)
 	}
@@ -261,8 +262,11 @@ func (l *Limits) addAlert(tx *storage.Txn, kind string, p *UsageLimit, at *Sched
 		if of.Carrier == KeyIntegration && of.WorkspaceID != "" {
 			a.Object = strings.TrimSuffix(of.ID, IntegrationIn(of.WorkspaceID, ""))
 		}
-		if of.Carrier == KeyAPIKey {
+		switch {
+		case of.Carrier == KeyAPIKey:
 			a.Key = of.ID
+		case of.Carrier == KeyToken, of.EachWorkspace: // which are of no workspace themselves
+			a.WorkspaceID = c.workspace
 		}
 	}
 	return l.alerts.add(tx, a)

@@ -3,6 +3,7 @@ package policies
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"strings"
 	"sync"
@@ -129,8 +130,21 @@ func TestARefusalTellsThatABudgetIsExhausted(t *testing.T) {
 	w.refused("ws-1", call{"demand": {"100 5000"}}, "b")
 	w.expectAlerts("")
 	w.use(20)
+	exhausted := func(want bool) {
+		t.Helper()
+		p, _ := w.Budgets.Get("b")
+		all, err := w.Entities(t.Context(), p)
+		if err != nil || len(all) != 1 || p.Exhausted(all[0]) != want || all[0].ExhaustedAlerted != want {
+			t.Errorf("%+v, %v; want exhausted: %v", all, err, want)
+		}
+	}
+	exhausted(false)
 	w.refused("ws-1", call{}, "b")
 	w.expectAlerts("exhausted")
+	exhausted(true) // as its status says, too
+	raised := budgetOf(Tokens, 1100)
+	w.budget(raised)
+	exhausted(false)
 }
 
 // Alerts of an object's own budget are about the object.
@@ -149,6 +163,25 @@ func TestABudgetOfAKeyIsToldOf(t *testing.T) {
 	}
 	if a := w.received.all[0]; a.Type != AlertExhausted || a.Carrier != KeyAPIKey || a.Object != "key-1" || a.Key != "key-1" || a.Policy != "" || a.Group != "default" {
 		t.Errorf("%+v", a)
+	}
+}
+
+// Of what is of no workspace itself, a token's budget and that of an integration for each workspace, the alert names the call's.
+func TestAnAlertNamesTheWorkspaceOfTheCall(t *testing.T) {
+	w := newWorld(t)
+	w.listen()
+	b := budgetOf(Requests, 1)
+	b.ID = ""
+	w.carry(Carried{Carrier: KeyIntegration, ID: "integration-1", OrganisationID: "org", EachWorkspace: true, Budget: &b})
+	w.settle(w.admit("ws-1", w.with("token-1", `{"type":"requests","credit_limit":1}`, "")), Used{})
+	w.settle(w.admit("ws-2", call{KeyIntegration: {"integration-1"}, KeyWorkspace: {"ws-2"}}), Used{})
+	w.Close()
+	got := make(map[string]string)
+	for _, a := range w.received.all {
+		got[a.Carrier] = a.WorkspaceID
+	}
+	if want := map[string]string{KeyToken: "ws-1", KeyIntegration: "ws-2"}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

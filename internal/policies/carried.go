@@ -220,19 +220,21 @@ func (s *CarriedLimits) of(workspace string, f Call, now time.Time) (rules [carr
 	return rules
 }
 
-// CarriedUsage returns what was used of the budget of an object in the present period. Where each
-// workspace is counted by itself, it is what the given one used, or for "" all together.
-func (l *Limits) CarriedUsage(ctx context.Context, c *Carried, workspace string) (units int64, err error) {
+// CarriedUsage returns what was used of the budget of an object in the present period, and whether it is exhausted. Where each
+// workspace is counted by itself, it is what the given one used, or for "" all together, which is never exhausted.
+func (l *Limits) CarriedUsage(ctx context.Context, c *Carried, workspace string) (units int64, exhausted bool, err error) {
 	if c.Budget == nil {
-		return 0, nil
+		return 0, false, nil
 	}
-	all, err := l.Entities(ctx, c.budget())
+	budget := c.budget()
+	all, err := l.Entities(ctx, budget)
 	for _, e := range all {
 		if workspace == "" || !c.EachWorkspace || e.Group == KeyWorkspace+":"+workspace {
 			units += e.Booked
+			exhausted = exhausted || budget.Exhausted(e)
 		}
 	}
-	return units, err
+	return units, exhausted && (workspace != "" || !c.EachWorkspace), err
 }
 
 // ForgetCarried drops the counters of limits that an object had and does not have any more. It is

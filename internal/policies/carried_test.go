@@ -64,7 +64,7 @@ func TestABudgetOfAKeyIsResetOnce(t *testing.T) {
 	w.restart()
 	w.refusedBy(c, KeyAPIKey)
 	stored, _ := w.Carried.Get("a")
-	if used, err := w.CarriedUsage(t.Context(), stored, ""); err != nil || used != 2 || stored.Budget.Resets != 1 || stored.Budget.LastResetAt == nil {
+	if used, _, err := w.CarriedUsage(t.Context(), stored, ""); err != nil || used != 2 || stored.Budget.Resets != 1 || stored.Budget.LastResetAt == nil {
 		t.Errorf("%d used, %v, %+v", used, err, stored.Budget.Schedule)
 	}
 	w.pass(25 * time.Hour)

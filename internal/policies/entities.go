@@ -51,8 +51,9 @@ func (l *Limits) ResetEntity(ctx context.Context, e *Entity) error {
 	return errors.Join(l.forgetCounters(ctx, e.name), l.forgetAlerts(ctx, sentID(e.name)))
 }
 
-// Exhausted reports whether a counter has reached its budget.
-func (p *UsageLimit) Exhausted(e *Entity) bool { return e.Booked >= p.Limit }
+// Exhausted reports whether the budget is exhausted of a counter, as the alert of that means it: its limit is booked, or a call
+// was refused when nine tenths were.
+func (p *UsageLimit) Exhausted(e *Entity) bool { return e.ExhaustedAlerted || e.Booked >= p.Limit }
 
 func entityID(counter string) string {
 	sum := sha256.Sum256([]byte(counter))

@@ -254,7 +254,7 @@ func (l *Limits) SettleBatch(ctx context.Context, name *BatchName, used Used) (s
 	for i, rule := range l.rulesOf(r, name.WorkspaceID) {
 		if rule != nil && rule.Budget() {
 			counter, booked := l.ledger.Booked(r.reservation, i)
-			l.checkAlerts(rule, counter, booked, false)
+			l.checkAlerts(rule, name.WorkspaceID, counter, booked, false)
 		}
 	}
 	return true, err

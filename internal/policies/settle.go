@@ -60,7 +60,7 @@ func (l *Limits) Settle(ctx context.Context, v *Verdict, used Used) error {
 		if r != nil && r.Budget() {
 			counter, booked := l.ledger.Booked(v.reservation, i)
 			l.waits.held(counter, l.now().Sub(v.begun))
-			l.checkAlerts(r, counter, booked, false)
+			l.checkAlerts(r, v.workspace, counter, booked, false)
 		}
 	}
 	return err

@@ -13,6 +13,9 @@ type Lines struct {
 	// Models are those of each model, at most MaxModels. Unnamed is why they are not the calls of all models; "": they are.
 	Models  []LinesOf
 	Unnamed string
+
+	// Trains: they are the examples of a fine-tuning job, of a model that only the call names.
+	Trains bool
 }
 
 // LinesOf are calls of a batch, together.
