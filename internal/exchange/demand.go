@@ -199,6 +199,14 @@ var unlearned = estimate.New()
 // usageComplete reports whether the provider reported the usage of all of the answer.
 func (a *Attempt) usageComplete() bool { return a.Usage.Known && a.Failure == "" && !a.Usage.Partial }
 
+// writtenBytes is how long the text is that the completion's tokens are; 0: there is more in these, which did not come as text.
+func (a *Attempt) writtenBytes() int64 {
+	if a.Usage.Reasoning > 0 || a.Usage.AudioOut > 0 || a.Usage.ImageOut > 0 {
+		return 0
+	}
+	return a.TextBytes
+}
+
 // hasOutput reports whether any of the answer's content came.
 func (a *Attempt) hasOutput() bool { return a.TextBytes > 0 || a.BodyBytes > 0 }
 
@@ -234,10 +242,10 @@ func (a *Attempt) used(m *meter) (b booked) {
 		if u.Add(&a.estimated); a.estimated != (prices.Usage{}) {
 			b.usage, b.estimated = u, true
 		} else if a.Usage.Known {
-			e.Learn(d, u.Prompt, u.Completion)
+			e.Learn(d, u.Prompt, u.Completion, 0)
 		}
 	case a.usageComplete():
-		e.Learn(d, u.Prompt, u.Completion)
+		e.Learn(d, u.Prompt, u.Completion, a.writtenBytes())
 	case a.Usage.Known: // until the answer broke off
 		b.estimate(a, m)
 		u = b.usage

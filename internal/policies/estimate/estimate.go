@@ -57,9 +57,10 @@ func New() *Estimator {
 }
 
 // learned is what was learned of a model: of its prompts, tokens for a byte of text, for an image,
-// and for what is not seen.
+// and for what is not seen; of its answers, how long they are, and tokens for a byte.
 type learned struct {
 	ratio, image, unseen, answer quantity
+	written                      average
 
 	mu sync.Mutex // of the histograms
 
@@ -85,6 +86,39 @@ func (q *quantity) learn(n, bound int64, perMille uint64) {
 	if q.seen.n >= enough {
 		q.most.Store(max(min(q.seen.quantile(perMille), bound), 1))
 		q.usual.Store(max(min(q.seen.quantile(500), bound), 1))
+	}
+}
+
+// An average is how many tokens a byte of answers has, all together. Their lengths differ more than that does.
+type average struct {
+	ratio atomic.Int64 // tokens of scale bytes; 0: not enough was learned
+
+	calls         int
+	tokens, bytes int64
+}
+
+// Bounds of an average.
+const (
+	leastText   = 64       // bytes of an answer, of which more is text than what every answer has
+	mostText    = 64 << 10 // bytes of an answer that count
+	lastingText = 4 << 20  // bytes after which the earlier half counts less
+)
+
+// learn adds an answer.
+func (a *average) learn(tokens, bytes int64) {
+	if bytes < leastText {
+		return
+	}
+	bytes = min(bytes, MaxTokens/maxRatio)
+	if tokens = min(tokens, bytes*(maxRatio/scale)); bytes > mostText {
+		tokens, bytes = tokens*mostText/bytes, mostText
+	}
+	a.tokens, a.bytes, a.calls = a.tokens+tokens, a.bytes+bytes, a.calls+1
+	if a.calls >= enough {
+		a.ratio.Store(max(a.tokens*scale/a.bytes, 1))
+	}
+	if a.bytes > lastingText {
+		a.tokens, a.bytes = a.tokens/2, a.bytes/2
 	}
 }
 
@@ -137,15 +171,18 @@ func (e *Estimator) Most(d *Demand) (most prices.Usage) {
 }
 
 // text returns the tokens of the text of a prompt.
-func text(d *Demand, ratio int64) int64 {
-	if d.Bytes >= MaxTokens/ratio {
+func text(d *Demand, ratio int64) int64 { return tokensOf(d.Bytes, ratio) }
+
+// tokensOf returns the tokens of text of so many bytes.
+func tokensOf(bytes, ratio int64) int64 {
+	if bytes >= MaxTokens/ratio {
 		return MaxTokens
 	}
-	return (d.Bytes*ratio + scale - 1) / scale
+	return (bytes*ratio + scale - 1) / scale
 }
 
 // Likely returns what a call used without a reported usage, of whose answer so many bytes
-// of text came. most is what it might use, according to [Estimator.Most] before it was sent: its prompt
+// of text came, at what a byte of the model's answers usually has, or a quarter of a token. most is what it might use, according to [Estimator.Most] before it was sent: its prompt
 // is no more, nor is an answer that has a bound.
 func (e *Estimator) Likely(d *Demand, most *prices.Usage, answered int64) (u prices.Usage) {
 	if d.Free {
@@ -158,15 +195,16 @@ func (e *Estimator) Likely(d *Demand, most *prices.Usage, answered int64) (u pri
 		u.Prompt = Sum(u.Prompt, estimateOr(&l.unseen.usual, usualUnseen))
 	}
 	u.Prompt = min(u.Prompt, most.Prompt)
-	if u.Completion = (max(answered, 0) + 3) / 4; d.Most >= 0 {
+	if u.Completion = tokensOf(max(answered, 0), estimateOr(&l.written.ratio, usualRatio)); d.Most >= 0 {
 		u.Completion = min(u.Completion, most.Completion)
 	}
 	u.Pages, u.Milliseconds = d.Pages, d.UsualMilliseconds
 	return u
 }
 
-// Learn learns from a call that used so many tokens, according to its provider.
-func (e *Estimator) Learn(d *Demand, prompt, answer int64) {
+// Learn learns from a call that used so many tokens, according to its provider. The answer is that of so many bytes of text; 0: there is
+// more in it, or that is not known.
+func (e *Estimator) Learn(d *Demand, prompt, answer, text int64) {
 	if d.Free || prompt < 0 || answer < 0 {
 		return
 	}
@@ -177,13 +215,14 @@ func (e *Estimator) Learn(d *Demand, prompt, answer int64) {
 	rest := max(0, prompt-min(d.Tokens, MaxTokens))
 	switch usual := estimateOr(&l.ratio.usual, usualRatio); {
 	case d.HasUnseen:
-		l.unseen.learn(max(0, rest-text(d, usual)), maxWindow, most)
+		l.unseen.learn(max(0, rest-tokensOf(d.Bytes, usual)), maxWindow, most)
 	case d.Images > 0:
-		l.image.learn((max(0, rest-text(d, usual))+d.Images-1)/d.Images, maxImage, most)
+		l.image.learn((max(0, rest-tokensOf(d.Bytes, usual))+d.Images-1)/d.Images, maxImage, most)
 	case d.Bytes > 0 && d.Tokens == 0 && rest > 0:
 		l.ratio.learn(min(rest, MaxTokens/scale)*scale/d.Bytes, maxRatio, most)
 	}
 	l.answer.learn(answer/max(d.Choices, 1), maxWindow, mostOfAnswers)
+	l.written.learn(answer, text)
 }
 
 // learner is where a model's calls are learned from.

@@ -58,7 +58,7 @@ func TestSumsNeverOverflow(t *testing.T) {
 			Most: rapid.OneOf(rapid.Just(int64(-1)), huge).Draw(t, "most"), Named: huge.Draw(t, "named"), Choices: huge.Draw(t, "choices"),
 		}
 		for range rapid.IntRange(0, 40).Draw(t, "calls") {
-			e.Learn(&d, huge.Draw(t, "prompt"), huge.Draw(t, "answer"))
+			e.Learn(&d, huge.Draw(t, "prompt"), huge.Draw(t, "answer"), huge.Draw(t, "text"))
 		}
 		u := e.Most(&d)
 		likely := e.Likely(&d, &u, huge.Draw(t, "answered"))
@@ -80,9 +80,9 @@ func TestImagesAndWhatIsNotSeenAreLearned(t *testing.T) {
 	images, unseen := text, text
 	images.Images, unseen.HasUnseen = 2, true
 	for range 2 * enough {
-		e.Learn(&text, 1000, 10)
-		e.Learn(&images, 1000+2*800, 10)
-		e.Learn(&unseen, 1000+30_000, 10)
+		e.Learn(&text, 1000, 10, 0)
+		e.Learn(&images, 1000+2*800, 10, 0)
+		e.Learn(&unseen, 1000+30_000, 10, 0)
 	}
 	likely := func(d *Demand) int64 {
 		most := e.Most(d)
@@ -99,6 +99,34 @@ func TestImagesAndWhatIsNotSeenAreLearned(t *testing.T) {
 	within(e.Most(&unseen).Prompt, 30_000, 40_000)
 	within(likely(&images), 2600, 3400)
 	within(likely(&unseen), 30_000, 40_000)
+}
+
+// What answers of the model had for a byte is what text has of which nobody says it, whatever else is learned of it.
+func TestTextIsCountedAsAnswersOfTheModel(t *testing.T) {
+	e, random := New(), rand.New(rand.NewPCG(1, 2))
+	d := Demand{Model: Model{Name: "m"}, Bytes: 100, Most: 100_000}
+	completion := func() int64 {
+		most := e.Most(&d)
+		return e.Likely(&d, &most, 8000).Completion
+	}
+	for range enough {
+		if n := completion(); n != 2000 {
+			t.Fatalf("%d tokens before enough was learned", n)
+		}
+		e.Learn(&d, 25, 1000, leastText-1) // too short to tell
+		length := 500 + random.Int64N(500)
+		e.Learn(&d, 25, length*5/16, length)
+	}
+	if n := completion(); n < 2450 || n > 2500 {
+		t.Errorf("%d tokens, want 2500", n)
+	}
+	e.Learn(&d, 25, math.MaxInt64, math.MaxInt64) // one answer counts as 64 KiB at most
+	for range 200 {
+		e.Learn(&d, 25, mostText/8, mostText)
+	}
+	if n := completion(); n < 1000 || n > 1100 {
+		t.Errorf("%d tokens, want 1000", n)
+	}
 }
 
 // Answers of lognormal lengths, whose mean drifts: about 1 of 100 is longer than the learned
@@ -121,7 +149,7 @@ func TestLearnedBoundsHoldAsOftenAsTheySay(t *testing.T) {
 				dearer++
 			}
 		}
-		e.Learn(&d, max(prompt, 1), answer)
+		e.Learn(&d, max(prompt, 1), answer, 0)
 	}
 	if share := float64(longer) / float64(calls); share > 0.013 {
 		t.Errorf("%.2f %% of the answers were longer than the bound", 100*share)
@@ -142,7 +170,7 @@ func TestLearnedBoundsHoldAsOftenAsTheySay(t *testing.T) {
 // teach has a model's calls use so many tokens, often enough.
 func teach(e *Estimator, d Demand, prompt, answer int64) {
 	for range 2 * enough {
-		e.Learn(&d, prompt, answer)
+		e.Learn(&d, prompt, answer, 0)
 	}
 }
 
@@ -210,7 +238,7 @@ func TestAWorkspaceHasItsShareOfTheModels(t *testing.T) {
 	first, second := learn("red", 0), learn("red", 1)
 	for n := range 2 * maxModels {
 		learn("red", n+2)
-		e.Learn(&second, 25, 10)
+		e.Learn(&second, 25, 10, 0)
 	}
 	if !knows(blue) || knows(first) || !knows(second) {
 		t.Errorf("known: another's %v, unused %v, used %v", knows(blue), knows(first), knows(second))
@@ -228,7 +256,7 @@ func TestModelsAreBounded(t *testing.T) {
 	for i := range 2 * maxModels {
 		wg.Go(func() {
 			d := Demand{Model: Model{Workspace: fmt.Sprint(i), Name: "m"}, Bytes: 100, Most: -1}
-			e.Learn(&d, 25, 10)
+			e.Learn(&d, 25, 10, 0)
 			e.Most(&d)
 		})
 	}
