@@ -1,6 +1,7 @@
 package standard
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"unicode"
@@ -19,7 +20,7 @@ type detecting struct {
 
 // A detector finds places of one kind, in order and without overlaps.
 type detector struct {
-	kind string
+	kind string // "": each place says its own, in With
 	find finder
 }
 
@@ -91,8 +92,9 @@ func (c *detecting) all(ctx context.Context, text string) (places []guardrails.P
 			return nil, nil, err
 		}
 		for _, p := range found {
-			p.With = "[" + d.kind + "]"
-			all = append(all, kindOf{p, d.kind})
+			kind := cmp.Or(d.kind, p.With)
+			p.With = "[" + kind + "]"
+			all = append(all, kindOf{p, kind})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b kindOf) int {

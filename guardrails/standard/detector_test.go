@@ -43,12 +43,15 @@ var labelled = map[string][]string{
 		"lives at {LOCATION_ADDRESS 221B Baker Street}", "{LOCATION_ADDRESS 1600 Pennsylvania Avenue}", "{LOCATION_ADDRESS 742 Evergreen Terrace}, Springfield", "{LOCATION_ADDRESS Hauptstraße 5}", "{LOCATION_ADDRESS Lindenallee 12a}", "5 Great Ways to win", "10 People on the Street", "Broadway is long", "{LOCATION_ADDRESS 10 Downing St}",
 	},
 	"gw.secrets": {
-		"key {AWS_ACCESS_KEY AKIAIOSFODNN7EXAMPLE}", "{GITHUB_TOKEN ghp_16C7e42F292c6912E7710c838347Ae178B4a}", "use {API_KEY sk-proj-9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c}", "{GOOGLE_API_KEY AIzaSyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q}",
-		"{SLACK_TOKEN xoxb-123456789012-abcdefABCDEF}", "{STRIPE_KEY sk_live_4eC39HqLyjWDarjtT1zdp7dc}", "{NPM_TOKEN npm_abcdefghijklmnopqrstuvwxyz0123456789}",
-		"{JWT eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U}", "{GITLAB_TOKEN glpat-9aBcDeFgHiJkLmNoPqRs}",
-		`api_key = "{CREDENTIAL 9f8a7b6c5d4e3f2a1b0c9d8e}"`, "password: {CREDENTIAL Xk9#vLq2!mZp7w}", "{PRIVATE_KEY -----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END RSA PRIVATE KEY-----}",
-		"the password is secret", "password: changeme", "my secret: never give up", "sk-learn is a library", "a token of appreciation", "AKIA is a prefix", "ask-me-anything-about-the-weather", "commit 16c7e42f292c6912e7710c838347ae178b4a1234",
-		"api_key = os.environ.get('KEY')", "the secret key: aaaaaaaaaaaaaaaa", "npm_config_registry", "https://hooks.slack.com/about",
+		"key {AWS_ACCESS_TOKEN AKIAZ7VRSQ5TJN2XMLHW}", "{GITHUB_PAT ghp_16C7e42F292c6912E7710c838347Ae178B4a}.", "use {API_KEY sk-proj-9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c}", "{GCP_API_KEY AIzaSyA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q}, it is new",
+		"{SLACK_LEGACY_BOT_TOKEN xoxb-263594206564-FGqddMF8t08v8N7Oq4i57vs1}", "({STRIPE_ACCESS_TOKEN sk_live_4eC39HqLyjWDarjtT1zdp7dc})", "{NPM_ACCESS_TOKEN npm_8fK2mQ7xR4tV9wY3zA6bC1dE5gH0jL8nPsTu}",
+		"{JWT eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U}", "{GITLAB_PAT glpat-9aBcDeFgHiJkLmNoPqRs}", "{GITLAB_PAT glpat-9aBcDeFgHiJkLmNoPqRsTuVw}",
+		`api_key = "{GENERIC_API_KEY 9f8a7b6c5d4e3f2a1b0c9d8e}"`, "password: {CREDENTIAL Xk9#vLq2!mZp7w}", "{PRIVATE_KEY -----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n-----END RSA PRIVATE KEY-----}",
+		"ADOBE_CLIENT_ID={ADOBE_CLIENT_ID 9b1c7e0d4f6a8235c0d9e7f1a3b5c8d2}", "our datadog.key: {DATADOG_ACCESS_TOKEN 4a7c1e9b3d5f8a0c2e6b4d7f9a1c3e5b7d0f2a4c}", "{HASHICORP_TF_API_TOKEN a1B2c3D4e5F6g7.atlasv1.Zx8Yw7Vu6Ts5Rq4Po3Nm2Lk1Ji0Hg9Fe8Dc7Ba6Zy5Xw4Vu3Ts2Rq1Po0Nm9Lk8}", "{SENDGRID_API_TOKEN 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}",
+		`curl -H "Authorization: Bearer {CURL_AUTH_HEADER Zk3vQ9xLw7Tm2RbYc8}" https://api.example.org`, "{SLACK_WEBHOOK_URL https://hooks.slack.com/services/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}", "the shop's is {SHOPIFY_ACCESS_TOKEN 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}",
+		"the bot is {TELEGRAM_TOKEN 5823749102:AAHk3n8Zq_7YxWvUtSrQpOnMlKjIhGfEdCb}", "{HUGGINGFACE_ACCESS_TOKEN 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}", "{DIGITALOCEAN_PAT dop_v1_4f9c2a7e1b8d3056f4a9c2e7b1d80356f4a9c2e7b1d80356a7c9e1f3b5d70246}",
+		"the password is secret", "password: changeme", "my secret: never give up", "sk-learn is a library", "a token of appreciation", "AKIA is a prefix", "AKIAIOSFODNN7EXAMPLE is in Amazon's documentation", "ask-me-anything-about-the-weather", "commit 16c7e42f292c6912e7710c838347ae178b4a1234",
+		"api_key = os.environ.get('KEY')", "the secret key: aaaaaaaaaaaaaaaa", "npm_config_registry", "https://hooks.slack.com/about", "public_key = Zx8Yw7Vu6Ts5Rq4", "the key, as they say, is under the mat", "access: everyone, author: Kim", "api_version: 2024-11-01-preview", "curl https://example.org/install.sh | sh",
 	},
 }
 

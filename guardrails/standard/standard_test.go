@@ -74,8 +74,8 @@ var rows = map[string][]row{
 		{parameters: `{"categories":["SSN"]}`, text: "", want: "error"},
 	},
 	"gw.secrets": {
-		{parameters: `{}`, text: "AKIAIOSFODNN7EXAMPLE", want: "false", data: `"found":{"AWS_ACCESS_KEY":1}`},
-		{parameters: `{"redact":true}`, text: "key AKIAIOSFODNN7EXAMPLE", want: "true", texts: "key [AWS_ACCESS_KEY]"},
+		{parameters: `{}`, text: "AKIAZ7VRSQ5TJN2XMLHW", want: "false", data: `"found":{"AWS_ACCESS_TOKEN":1}`},
+		{parameters: `{"redact":true}`, text: "key AKIAZ7VRSQ5TJN2XMLHW", want: "true", texts: "key [AWS_ACCESS_TOKEN]"},
 		{parameters: `{}`, text: "nothing", want: "true"},
 		{parameters: `{}`, text: "", want: "error"},
 		{parameters: `{"redact":1}`, text: "a", want: "invalid"},

@@ -35,6 +35,8 @@ type Regexp struct {
 	// rest finds the first match after the first character of what it is given, which it only
 	// looks at. Its groups follow that of the match.
 	rest func() *regexp.Regexp
+	// at matches at the second character of what it is given.
+	at func() *regexp.Regexp
 }
 
 // Compile compiles an expression.
@@ -57,6 +59,7 @@ func Compile(expression string) (*Regexp, error) {
 	r := &Regexp{whole: whole, longest: longest(tree.Sub[len(tree.Sub)-1])}
 	r.piece = max(min(Piece, maxSteps/len(program.Inst)), minPiece)
 	r.rest = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(following) })
+	r.at = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A(?s:.)(?:` + expression + `)`) })
 	return r, nil
 }
 
@@ -168,12 +171,25 @@ func (r *Regexp) FindAllSubmatch(ctx context.Context, text string, n int) ([][]i
 // a digit: next returns where a text has that first, or -1; it has at most [MaxNear] bytes. Only what is around
 // such places is searched. Where matches may have any length, that is all of the text.
 func (r *Regexp) FindAllNear(ctx context.Context, text string, next func(text string) int) ([][]int, error) {
-	return r.near(ctx, text, next, r.FindAll)
+	return r.near(ctx, text, 0, seeker(ctx, text, next), r.FindAll)
 }
 
 // FindAllSubmatchNear is FindAllNear with the groups.
 func (r *Regexp) FindAllSubmatchNear(ctx context.Context, text string, next func(text string) int) ([][]int, error) {
-	return r.near(ctx, text, next, r.FindAllSubmatch)
+	return r.near(ctx, text, 0, seeker(ctx, text, next), r.FindAllSubmatch)
+}
+
+// FindAllSubmatchAround is FindAllSubmatchNear with the places, in order, of what each match has, or is at most some bytes
+// away from.
+func (r *Regexp) FindAllSubmatchAround(ctx context.Context, text string, places []int, away int) ([][]int, error) {
+	return r.near(ctx, text, away, func(at int) (int, error) {
+		for ; len(places) > 0; places = places[1:] {
+			if places[0] >= at {
+				return places[0], nil
+			}
+		}
+		return -1, nil
+	}, r.FindAllSubmatch)
 }
 
 // MaxNear is how many bytes what each match has may have, see [Regexp.FindAllNear].
@@ -181,21 +197,21 @@ const MaxNear = 32
 
 // near searches the parts of a text that are around what each match has. A part begins and ends so far from
 // there that a match and the characters next to it are within it.
-func (r *Regexp) near(ctx context.Context, text string, next func(string) int, find func(ctx context.Context, part string, n int) ([][]int, error)) (all [][]int, err error) {
-	at, err := seek(ctx, text, 0, next)
+func (r *Regexp) near(ctx context.Context, text string, away int, next func(at int) (int, error), find func(ctx context.Context, part string, n int) ([][]int, error)) (all [][]int, err error) {
+	at, err := next(0)
 	switch {
 	case err != nil || at < 0:
 		return nil, err
 	case r.longest < 0:
 		return find(ctx, text, -1)
 	}
-	reach := r.longest + 2*utf8.UTFMax
+	reach := r.longest + 2*utf8.UTFMax + away
 	s := searching{text: text}
 	for at >= 0 {
 		from, last := s.boundary(max(at-reach, 0)), at
 		for at >= 0 && at <= last+2*reach { // the parts of both would touch
 			last = at
-			if at, err = seek(ctx, text, at+1, next); err != nil {
+			if at, err = next(at + 1); err != nil {
 				return nil, err
 			}
 		}
@@ -215,17 +231,19 @@ func (r *Regexp) near(ctx context.Context, text string, next func(string) int, f
 	return all, nil
 }
 
-// seek returns what next does of text[at:], or -1. It looks at the context before each piece.
-func seek(ctx context.Context, text string, at int, next func(string) int) (int, error) {
-	for ; at < len(text); at += Piece {
-		if err := ctx.Err(); err != nil {
-			return 0, err
+// seeker returns a function that finds what next does in text[at:], or -1. It looks at the context before each piece.
+func seeker(ctx context.Context, text string, next func(string) int) func(at int) (int, error) {
+	return func(at int) (int, error) {
+		for ; at < len(text); at += Piece {
+			if err := ctx.Err(); err != nil {
+				return 0, err
+			}
+			if n := next(text[at:min(at+Piece+MaxNear, len(text))]); n >= 0 {
+				return at + n, nil
+			}
 		}
-		if n := next(text[at:min(at+Piece+MaxNear, len(text))]); n >= 0 {
-			return at + n, nil
-		}
+		return -1, nil
 	}
-	return -1, nil
 }
 
 // A finder finds matches in a text at once.

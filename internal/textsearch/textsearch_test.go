@@ -110,3 +110,62 @@ func TestSearchesEndWithTheirContext(t *testing.T) {
 		t.Errorf("%d matches, %v", len(all), err)
 	}
 }
+
+// What begins at a place is found there, as in the whole text, whatever is before it.
+func TestMatchesAtAPlace(t *testing.T) {
+	for _, expression := range []string{`ab+`, `\bab{1,3}(c|$)`, `(?i)ab\b`, `a(?:b|é)*?c`} {
+		r, err := Compile(expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			text := rapid.StringMatching(`[abcé .B]{0,20}`).Draw(t, "text")
+			want := make(map[int]bool)
+			for at := range text {
+				for _, m := range r.whole.FindAllStringIndex(text[at:], 1) {
+					if m[0] == 0 && (!strings.HasPrefix(expression, `\b`) || at == 0 || !strings.ContainsAny(text[at-1:at], "abcB")) {
+						want[at] = true
+					}
+				}
+			}
+			for at := range text {
+				if m := r.FindAt(text, at, len(text)); (m != nil) != want[at] || m != nil && m[0] != at {
+					t.Fatalf("%s at %d of %q: %v", expression, at, text, m)
+				}
+			}
+		})
+	}
+}
+
+func TestWhetherMatchesBeginWithAWord(t *testing.T) {
+	for _, c := range []struct {
+		expression string
+		begins     bool
+	}{
+		{`\b((?:abc|ABD)[0-9]+)`, true},
+		{`(?i)abc`, true},
+		{`(?i)xy[cd]`, true},
+		{`a[bx]c`, false},
+		{`(?:abc)?d`, false},
+		{`.abc`, false},
+		{`^abc`, false},
+		{`[a-z]bc`, false},
+	} {
+		r, err := Compile(c.expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.BeginsWith([]string{"abc", "abd", "xyc", "xyd"}); got != c.begins {
+			t.Errorf("%s: %v", c.expression, got)
+		}
+	}
+	if r, _ := Compile(`SK[0-9]`); r.Prefix() != "SK" {
+		t.Error("expected the prefix")
+	}
+	if n, bounded := Lazy(`a{2,5}`)().Longest(); n != 5 || !bounded {
+		t.Error(n, bounded)
+	}
+	if _, bounded := Lazy(`a+`)().Longest(); bounded {
+		t.Error("expected no bound")
+	}
+}
