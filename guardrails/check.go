@@ -74,6 +74,20 @@ func (p Phase) Event() string {
 	return "beforeRequestHook"
 }
 
+// Phases are those that checks of a kind can judge.
+type Phases uint8
+
+// Sets of phases, which may be combined.
+const (
+	AnyPhase Phases = 0
+	Calls    Phases = 1 << Input
+	Answers  Phases = 1 << Output
+	Starts   Phases = 1 << Start
+)
+
+// Has reports whether a phase is among them.
+func (p Phases) Has(phase Phase) bool { return p == AnyPhase || p>>phase&1 != 0 }
+
 // A Subject is what a check judges: a call or, in phase Output, its answer.
 type Subject struct {
 	Phase    Phase

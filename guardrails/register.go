@@ -20,6 +20,8 @@ type Kind struct {
 	// Doc says when the verdict is true.
 	Doc        string
 	Parameters []Parameter
+	// Phases are those that the check can judge; the zero value is all. A hook in another is not saved.
+	Phases Phases
 	// Vendor is the service that the check asks; nil: none. It has the parameter [Credentials] then.
 	Vendor *Vendor
 	// New makes a check with parameters that are valid according to the table. Its error says

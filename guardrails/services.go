@@ -14,6 +14,8 @@ type Services interface {
 	Send(ctx context.Context, q *Request) (*Answer, error)
 	// Token returns an access token, which is kept as long as it is valid.
 	Token(ctx context.Context, vendor string, l *Login) (string, error)
+	// AssumeRole returns the keys of a role of AWS, which are kept as long as they are valid.
+	AssumeRole(ctx context.Context, vendor string, r *Role) (Keys, error)
 	// Settings returns what the organisation has saved for a vendor or a check, see [Vendor]; nil:
 	// nothing.
 	Settings(name string) (map[string]string, error)
@@ -22,6 +24,9 @@ type Services interface {
 	// HoldsKey reports whether a text holds an API key of the gateway, which is not sent to others
 	// either, whatever header it is in.
 	HoldsKey(text string) bool
+	// Reserve counts bytes of memory that a check is about to use, as the call's, until release is called. The error says
+	// that there is no room for them.
+	Reserve(bytes int) (release func(), err error)
 	Now() time.Time
 }
 
@@ -74,3 +79,14 @@ type Login struct {
 	// scheme and the host count, which say in which cloud it is.
 	Managed bool
 }
+
+// A Role is one of AWS that keys may assume.
+type Role struct {
+	Region     string // of the service that is asked for the role's keys, one label of a host
+	ARN        string
+	ExternalID string // what the role's owner expects of who assumes it; "": nothing
+	Keys       Keys
+}
+
+// Keys are a key pair of AWS, with a session token if they are temporary.
+type Keys struct{ AccessKeyID, SecretAccessKey, SessionToken string }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -12,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/sts"
 )
 
 // bedrock is Amazon Bedrock, whose guardrails judge texts of any model.
@@ -20,12 +22,49 @@ var bedrock = vendor("bedrock", baseURL,
 	guardrails.Parameter{Name: "awsSecretAccessKey", Required: true, Secret: true, Doc: "its secret"},
 	guardrails.Parameter{Name: "awsSessionToken", Secret: true, Doc: "of temporary credentials"},
 	guardrails.Parameter{Name: "awsRegion", Required: true, Doc: "the region, such as us-east-1"},
+	guardrails.Parameter{Name: "awsRoleArn", Doc: "a role that the keys assume, whose keys sign the requests"},
+	guardrails.Parameter{Name: "awsExternalId", Doc: "what the role's owner expects of who assumes it"},
 )
+
+// awsRegion is one label of a host.
+var awsRegion = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// bedrockNeeds checks the region, which requests are signed for wherever they go, and the role.
+func bedrockNeeds(settings map[string]string) error {
+	if !awsRegion.MatchString(settings["awsRegion"]) {
+		return credentialError("awsRegion", "expected a region, such as us-east-1")
+	}
+	role := sts.Role{ARN: settings["awsRoleArn"], ExternalID: settings["awsExternalId"]}
+	if role.ARN == "" {
+		if role.ExternalID != "" {
+			return credentialError("awsExternalId", "only with awsRoleArn")
+		}
+		return nil
+	}
+	if why := role.CheckARN(); why != "" {
+		return credentialError("awsRoleArn", why)
+	}
+	if why := role.CheckExternalID(); why != "" {
+		return credentialError("awsExternalId", why)
+	}
+	return nil
+}
+
+// keysOf are the keys that requests are signed with.
+func keysOf(ctx context.Context, services guardrails.Services, settings map[string]string) (guardrails.Keys, error) {
+	own := guardrails.Keys{AccessKeyID: settings["awsAccessKeyId"], SecretAccessKey: settings["awsSecretAccessKey"], SessionToken: settings["awsSessionToken"]}
+	if settings["awsRoleArn"] == "" {
+		return own, nil
+	}
+	return services.AssumeRole(ctx, bedrock.ID, &guardrails.Role{
+		Region: settings["awsRegion"], ARN: settings["awsRoleArn"], ExternalID: settings["awsExternalId"], Keys: own,
+	})
+}
 
 var bedrockGuard = row{
 	id: "bedrock.guard", doc: "an Amazon Bedrock guardrail does not intervene, or has only personal data replaced with redact",
 	vendor: bedrock, base: "https://bedrock-runtime.{awsRegion}.amazonaws.com", path: "/guardrail/{guardrailId}/version/{guardrailVersion}/apply",
-	oneByOne: true, redacts: true, authorize: signBedrock,
+	oneByOne: true, redacts: true, needs: bedrockNeeds, authorize: signBedrock,
 	parameters: []guardrails.Parameter{
 		{Name: "guardrailId", Required: true, Doc: "the guardrail, by its id or ARN"},
 		{Name: "guardrailVersion", Required: true, Doc: "its version, or DRAFT"},
@@ -41,7 +80,11 @@ func signBedrock(ctx context.Context, _ *check, services guardrails.Services, se
 	}
 	signed := &http.Request{Method: q.Method, URL: &u, Host: u.Host, Header: make(http.Header, 4)}
 	sum := sha256.Sum256(q.Body)
-	keys := aws.Credentials{AccessKeyID: settings["awsAccessKeyId"], SecretAccessKey: settings["awsSecretAccessKey"], SessionToken: settings["awsSessionToken"]}
+	own, err := keysOf(ctx, services, settings)
+	if err != nil {
+		return err
+	}
+	keys := aws.Credentials{AccessKeyID: own.AccessKeyID, SecretAccessKey: own.SecretAccessKey, SessionToken: own.SessionToken}
 	// A signer caches derived keys. A new one for each request keeps no keys of tenants.
 	if err := v4.NewSigner().SignHTTP(ctx, keys, signed, hex.EncodeToString(sum[:]), "bedrock", settings["awsRegion"], services.Now()); err != nil {
 		return err

@@ -72,6 +72,18 @@ const (
 	answers
 )
 
+// set is the same as [guardrails.Phases].
+func (p phases) set() guardrails.Phases {
+	switch p {
+	case calls:
+		return guardrails.Calls
+	case answers:
+		return guardrails.Answers
+	case both:
+	}
+	return guardrails.Calls | guardrails.Answers
+}
+
 const (
 	defaultTimeout = 5 * time.Second
 	maxTimeout     = 5 * time.Minute
@@ -92,7 +104,8 @@ func (r *row) kind() guardrails.Kind {
 		more = append(more, redactParameter)
 	}
 	return guardrails.Kind{
-		ID: r.id, Aliases: r.aliases, Doc: r.doc, Vendor: r.vendor, Parameters: append(more, r.parameters...),
+		Phases: r.judges.set(),
+		ID:     r.id, Aliases: r.aliases, Doc: r.doc, Vendor: r.vendor, Parameters: append(more, r.parameters...),
 		New: func(p *guardrails.Parameters) (guardrails.Check, error) {
 			c := &check{row: r, p: p, timeout: timeoutOf(p, cmp.Or(r.timeout, defaultTimeout)), not: p.Boolean("not")}
 			c.redact = r.redacts && p.Boolean("redact") || r.replaces != nil && r.replaces(p)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -28,6 +29,8 @@ type standIn struct {
 	sent   int
 	public bool
 	logins []guardrails.Login
+
+	most, reserved int // bytes of memory; most 0: any
 }
 
 // wanted is the only request that is right: every header is compared but the content type, and the
@@ -92,6 +95,21 @@ func (s *standIn) Token(_ context.Context, _ string, l *guardrails.Login) (strin
 }
 
 func (s *standIn) Settings(name string) (map[string]string, error) { return s.saved[name], nil }
+
+func (s *standIn) AssumeRole(_ context.Context, vendor string, r *guardrails.Role) (guardrails.Keys, error) {
+	if want := (guardrails.Role{Region: "eu-west-1", ARN: "arn:aws:iam::123456789012:role/guard", ExternalID: "ext-1", Keys: guardrails.Keys{AccessKeyID: "AKID", SecretAccessKey: "secret"}}); vendor != "bedrock" || *r != want {
+		return guardrails.Keys{}, fmt.Errorf("%s may not assume %+v", vendor, *r)
+	}
+	return guardrails.Keys{AccessKeyID: "ASIAROLE", SecretAccessKey: "of the role", SessionToken: "session"}, nil
+}
+
+func (s *standIn) Reserve(bytes int) (func(), error) {
+	if s.most > 0 && s.reserved+bytes > s.most {
+		return nil, errors.New("there is no room")
+	}
+	s.reserved += bytes
+	return func() { s.reserved -= bytes }, nil
+}
 
 func (s *standIn) Reserved(header string) bool { return strings.HasPrefix(header, "X-Brand-") }
 
@@ -615,7 +633,7 @@ func TestBedrockSignsAndRedacts(t *testing.T) {
 		{`{"action":"GUARDRAIL_INTERVENED","assessments":[]}`, "false", ""},
 		{`{}`, "error", ""},
 	} {
-		signed := &signedService{standIn{t: t, reply: c.reply, want: wanted{"https://bedrock-runtime.eu-west-1.amazonaws.com/guardrail/g1/version/DRAFT/apply", nil, `{"source":"INPUT","content":[{"text":{"text":"Ann's number is 12"}}]}`}}}
+		signed := &signedService{standIn: standIn{t: t, reply: c.reply, want: wanted{"https://bedrock-runtime.eu-west-1.amazonaws.com/guardrail/g1/version/DRAFT/apply", nil, `{"source":"INPUT","content":[{"text":{"text":"Ann's number is 12"}}]}`}}, key: "AKID"}
 		of := subject(nil, false)
 		of.Services = signed
 		result, err := made(t, "bedrock.guard", `{"guardrailId":"g1","guardrailVersion":"DRAFT","redact":true}`, credentials).Judge(t.Context(), of)
@@ -629,12 +647,45 @@ func TestBedrockSignsAndRedacts(t *testing.T) {
 	}
 }
 
+// With a role, requests are signed with its keys, and say so.
+func TestBedrockAssumesARole(t *testing.T) {
+	const role = `{"awsAccessKeyId":"AKID","awsSecretAccessKey":"secret","awsRegion":"eu-west-1","awsRoleArn":"arn:aws:iam::123456789012:role/guard","awsExternalId":"ext-1"}`
+	judge := func(credentials string) (guardrails.Result, error) {
+		s := &signedService{standIn: standIn{t: t, reply: `{"action":"NONE"}`, want: wanted{"https://bedrock-runtime.eu-west-1.amazonaws.com/guardrail/g1/version/1/apply", nil, `{"source":"INPUT","content":[{"text":{"text":"Ann's number is 12"}}]}`}}, key: "ASIAROLE", session: "session"}
+		of := subject(nil, false)
+		of.Services = s
+		return made(t, "bedrock.guard", `{"guardrailId":"g1","guardrailVersion":"1"}`, credentials).Judge(t.Context(), of)
+	}
+	if r, err := judge(role); err != nil || !r.Verdict {
+		t.Errorf("%v, %v", r, err)
+	}
+	if _, err := judge(strings.Replace(role, "ext-1", "ext-2", 1)); err == nil {
+		t.Error("a role that may not be assumed")
+	}
+	for field, value := range map[string]string{"awsRoleArn": "guard", "awsExternalId": "é", "awsRegion": "eu.example.com/"} {
+		settings := make(map[string]string)
+		_ = json.Unmarshal([]byte(role), &settings)
+		settings[field] = value
+		raw, _ := json.Marshal(settings)
+		faults := guardrails.Lookup("bedrock.guard").Faults([]byte(`{"guardrailId":"g1","guardrailVersion":"1","credentials":` + string(raw) + `}`))
+		if len(faults) != 1 || faults[0].Name != "credentials."+field {
+			t.Errorf("%s: %v", field, faults)
+		}
+	}
+	if faults := guardrails.Lookup("bedrock.guard").Faults([]byte(`{"guardrailId":"g1","guardrailVersion":"1","credentials":{"awsAccessKeyId":"A","awsSecretAccessKey":"b","awsRegion":"eu-west-1","awsExternalId":"ext-1"}}`)); len(faults) != 1 || faults[0].Name != "credentials.awsExternalId" {
+		t.Errorf("an external id without a role: %v", faults)
+	}
+}
+
 // A signedService wants an AWS Signature Version 4 of its clock.
-type signedService struct{ standIn }
+type signedService struct {
+	standIn
+	key, session string
+}
 
 func (s *signedService) Send(ctx context.Context, q *guardrails.Request) (*guardrails.Answer, error) {
 	authorization := q.Header.Get("Authorization")
-	if !strings.HasPrefix(authorization, "AWS4-HMAC-SHA256 Credential=AKID/20231114/eu-west-1/bedrock/aws4_request, SignedHeaders=") || q.Header.Get("X-Amz-Date") != "20231114T221320Z" {
+	if !strings.HasPrefix(authorization, "AWS4-HMAC-SHA256 Credential="+s.key+"/20231114/eu-west-1/bedrock/aws4_request, SignedHeaders=") || q.Header.Get("X-Amz-Date") != "20231114T221320Z" || q.Header.Get("X-Amz-Security-Token") != s.session {
 		return guardrails.NewAnswer(403, nil, nil), nil
 	}
 	q.Header = http.Header{"Content-Type": q.Header["Content-Type"]}

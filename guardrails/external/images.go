@@ -32,7 +32,8 @@ const (
 )
 
 var inlineImages = guardrails.Kind{
-	ID: "default.inlineImageUrls", Doc: "always, after images whose URLs a call has were fetched and put into it; a mutator",
+	Phases: guardrails.Calls,
+	ID:     "default.inlineImageUrls", Doc: "always, after images whose URLs a call has were fetched and put into it; a mutator",
 	Parameters: []guardrails.Parameter{
 		{Name: "providers", Type: guardrails.Texts, Doc: "only calls to these providers are changed, such as bedrock; none: all are"},
 		{Name: "maxSizeBytes", Type: guardrails.Integer, Default: "20971520", Min: 1, Max: maxImage, Doc: "the size of an image"},
@@ -86,6 +87,11 @@ func (c *imagesInlined) Judge(ctx context.Context, s *guardrails.Subject) (guard
 	for _, p := range places {
 		size += base64.StdEncoding.EncodedLen(len(images[p.url].data)) + 64
 	}
+	free, err := s.Services.Reserve(size) // whoever takes the body reserves it too
+	if err != nil {
+		return guardrails.Result{}, err
+	}
+	defer free()
 	body, at := make([]byte, 0, size), 0
 	for _, p := range places {
 		body = append(body, s.Request[at:p.start]...)

@@ -104,9 +104,17 @@ func TestImagesAreInlined(t *testing.T) {
 		} else if err != nil || !r.Verdict || string(r.Body) != c.want {
 			t.Errorf("%s: %v, %s\nwant %s", name, err, r.Body, c.want)
 		}
-		if h.held != 0 {
-			t.Errorf("%s: %d answers were not released", name, h.held)
+		if h.held != 0 || h.reserved != 0 {
+			t.Errorf("%s: %d answers and %d bytes were not released", name, h.held, h.reserved)
 		}
+	}
+	// The body is not made where there is no room for it.
+	full := host()
+	full.most = 100
+	filling := subject(&full.standIn, false)
+	filling.Services, filling.Request = full, []byte(`{"messages":[{"content":[{"type":"image_url","image_url":{"url":"`+at+`"}}]}]}`)
+	if r, err := made(t, "default.inlineImageUrls", `{}`, "").Judge(t.Context(), filling); err == nil || err.Error() != "there is no room" || r.Body != nil || full.held != 0 || full.reserved != 0 {
+		t.Errorf("without room: %v, %d held", err, full.held)
 	}
 	many := `{"messages":[{"content":[` + strings.Repeat(`{"type":"image_url","image_url":{"url":"`+at+`"}},`, maxImages) + `{"type":"image_url","image_url":{"url":"` + at + `"}}]}]}`
 	h := host()

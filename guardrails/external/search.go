@@ -69,7 +69,8 @@ func domains(body object, p *guardrails.Parameters, include, exclude string) obj
 // kind is the check as it is registered.
 func (s *search) kind() guardrails.Kind {
 	return guardrails.Kind{
-		ID: s.id, Doc: "always, after pages about the text were found and given to a chat or messages as a message of the system; a mutator", Vendor: s.vendor,
+		Phases: guardrails.Calls,
+		ID:     s.id, Doc: "always, after pages about the text were found and given to a chat or messages as a message of the system; a mutator", Vendor: s.vendor,
 		Parameters: []guardrails.Parameter{
 			timeoutParameter, forwardParameter,
 			{Name: "numResults", Type: guardrails.Integer, Default: "5", Min: 1, Max: maxResults, Doc: "how many pages at most"},

@@ -52,7 +52,8 @@ var injectionPhrases = []string{
 }
 
 var similarInjection = guardrails.Kind{
-	ID: "gw.promptInjectionSimilarity", Vendor: openai,
+	Phases: guardrails.Calls | guardrails.Answers,
+	ID:     "gw.promptInjectionSimilarity", Vendor: openai,
 	Doc: "no part of the text is like the phrases of prompt injections, by the embeddings of openai's credentials, or of a service with its API",
 	Parameters: []guardrails.Parameter{
 		timeoutParameter,

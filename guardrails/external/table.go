@@ -9,7 +9,7 @@ import (
 
 // vendor returns a vendor with a setting that says where its service is, and others.
 func vendor(id, address string, settings ...guardrails.Parameter) *guardrails.Vendor {
-	return &guardrails.Vendor{ID: id, Settings: append(settings, guardrails.Parameter{Name: address, Doc: elsewhere})}
+	return &guardrails.Vendor{ID: id, Settings: append(settings, guardrails.Parameter{Name: address, Address: true, Doc: elsewhere})}
 }
 
 // key is a setting that is a credential.
@@ -23,7 +23,7 @@ const elsewhere = "the base URL of the service, if it is another; one that is no
 var (
 	aporia        = vendor("aporia", "apiEndpoint", key("apiKey"))
 	akto          = vendor("akto", baseURL, key("apiKey"))
-	crowdstrike   = &guardrails.Vendor{ID: "crowdstrike-aidr", Settings: []guardrails.Parameter{key("apiKey"), {Name: baseURL, Required: true, Doc: "the base URL of the service"}}}
+	crowdstrike   = &guardrails.Vendor{ID: "crowdstrike-aidr", Settings: []guardrails.Parameter{key("apiKey"), {Name: baseURL, Required: true, Address: true, Doc: "the base URL of the service"}}}
 	f5            = vendor("f5-guardrails", "calypsoUrl", key("apiKey"))
 	javelin       = vendor("javelin", baseURL, key("apiKey"), guardrails.Parameter{Name: "domain", Default: `"api.javelin.live"`, Doc: "the host of the service"}, guardrails.Parameter{Name: "application", Doc: "the name of the application"})
 	lakera        = vendor("lakera", baseURL, key("apiKey"))

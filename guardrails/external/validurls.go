@@ -23,7 +23,8 @@ const (
 )
 
 var validURLs = guardrails.Kind{
-	ID: "default.validUrls", Doc: "the text has URLs, and all of them lead somewhere: a HEAD request is answered with success or a redirect; with onlyDNS, the hosts have addresses",
+	Phases: guardrails.Calls | guardrails.Answers,
+	ID:     "default.validUrls", Doc: "the text has URLs, and all of them lead somewhere: a HEAD request is answered with success or a redirect; with onlyDNS, the hosts have addresses",
 	Parameters: []guardrails.Parameter{
 		{Name: "onlyDNS", Type: guardrails.Boolean, Doc: "the hosts are looked up by DNS over HTTPS at cloudflare-dns.com, and nothing is requested from them"},
 		notParameter, timeoutParameter,

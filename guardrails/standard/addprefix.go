@@ -16,6 +16,7 @@ import (
 
 var addPrefix = guardrails.Kind{
 	ID: "default.addPrefix", Doc: "always, after a text was put before the first message of a role, or before a prompt",
+	Phases: guardrails.Calls,
 	Parameters: []guardrails.Parameter{
 		{Name: "prefix", Required: true, Doc: "the text"},
 		{Name: "applyToRole", OneOf: []string{"user", "system", "assistant"}, Default: `"user"`, Doc: "whose message"},

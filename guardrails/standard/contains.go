@@ -9,6 +9,7 @@ import (
 
 var contains = guardrails.Kind{
 	ID: "default.contains", Doc: "the text has any, all or none of the words; letter case counts",
+	Phases: guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{
 		{Name: "words", Type: guardrails.Texts, Required: true, Doc: "parts of the text"},
 		operator("any"),

@@ -21,6 +21,7 @@ var formats = map[string]string{
 
 var containsCode = guardrails.Kind{
 	ID: "default.containsCode", Doc: "a fenced block of code is in the language, according to its tag",
+	Phases: guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{
 		{Name: "format", Required: true, OneOf: []string{
 			"SQL", "Python", "TypeScript", "JavaScript", "Java", "C#", "C++", "C", "Ruby", "PHP", "Swift", "Kotlin", "Go", "Rust", "Scala",

@@ -40,7 +40,8 @@ var (
 func counter(id, what string, t guardrails.Type, most string, empty bool, count func(string) int) guardrails.Kind {
 	least, highest := "min"+what, "max"+what
 	return guardrails.Kind{
-		ID: id, Doc: "the number of " + strings.ToLower(what) + " is within the limits",
+		Phases: guardrails.Calls | guardrails.Answers,
+		ID:     id, Doc: "the number of " + strings.ToLower(what) + " is within the limits",
 		Parameters: []guardrails.Parameter{
 			{Name: least, Type: t, Default: "0", Doc: "the least"},
 			{Name: highest, Type: t, Default: most, Doc: "the most"},

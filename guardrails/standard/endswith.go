@@ -9,6 +9,7 @@ import (
 
 var endsWith = guardrails.Kind{
 	ID: "default.endsWith", Doc: "the text ends with a suffix, or with it and a full stop",
+	Phases:     guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{{Name: "suffix", Required: true, Doc: "the end of the text"}, not},
 	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
 		return &ending{suffix: p.Text("suffix"), not: p.Boolean("not")}, nil

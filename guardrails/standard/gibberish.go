@@ -32,6 +32,7 @@ var usual = func() (pairs [26][26]bool) {
 
 var gibberish = guardrails.Kind{
 	ID: "gw.gibberish", Doc: "the text has no part that looks like keys hit at random, by pairs of Latin letters that are rare in every language and by repetition; the other way round with not",
+	Phases:     guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{not, timeout},
 	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
 		return &gibbering{not: p.Boolean("not")}, nil

@@ -49,6 +49,7 @@ var injections = []injection{
 
 var promptInjection = guardrails.Kind{
 	ID: "gw.promptInjection", Doc: "the text has none of the phrases by which instructions are to be replaced, revealed or left, in a few languages; it is judged by rules alone",
+	Phases:     guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{not, timeout},
 	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
 		return &injecting{not: p.Boolean("not")}, nil

@@ -10,6 +10,7 @@ import (
 
 var jsonKeys = guardrails.Kind{
 	ID: "default.jsonKeys", Doc: "some JSON object in the text has any or all of the keys; or, with none, there are objects, and no one has any of them",
+	Phases: guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{
 		{Name: "keys", Type: guardrails.Texts, Required: true, Doc: "keys of the object itself"},
 		operator("any"),

@@ -12,6 +12,7 @@ import (
 
 var jsonSchema = guardrails.Kind{
 	ID: "default.jsonSchema", Doc: "some JSON in the text is valid according to a JSON Schema, draft 2020-12",
+	Phases:     guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{{Name: "schema", Type: guardrails.Object, Required: true, Doc: "the schema"}, not},
 	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
 		c := &schemed{text: string(p.Raw("schema")), not: p.Boolean("not"), idle: make(chan *boundedSchema, maxIdleSchemas)}

@@ -43,6 +43,7 @@ var scripts = map[string][]*unicode.RangeTable{
 
 var language = guardrails.Kind{
 	ID: "gw.language", Doc: "the text is in one of the languages, in each part of 2 KiB; or in none of them, with not. A text without letters is in all of them",
+	Phases: guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{
 		{Name: "language", Type: guardrails.Any, Required: true, Doc: "codes, such as eng_Latn: a list, or a string with commas between them"},
 		not, timeout,

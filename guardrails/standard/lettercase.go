@@ -15,7 +15,8 @@ var (
 
 func letterCase(id, alias, which, others string) guardrails.Kind {
 	return guardrails.Kind{
-		ID: id, Aliases: []string{alias}, Doc: "all letters of ASCII are in " + which + " case",
+		Phases: guardrails.Calls | guardrails.Answers,
+		ID:     id, Aliases: []string{alias}, Doc: "all letters of ASCII are in " + which + " case",
 		Parameters: []guardrails.Parameter{not},
 		New: func(p *guardrails.Parameters) (guardrails.Check, error) {
 			return &cased{which: which, others: others, not: p.Boolean("not")}, nil

@@ -13,6 +13,7 @@ import (
 
 var modelWhitelist = guardrails.Kind{
 	ID: "default.modelwhitelist", Doc: "the model is one of a list",
+	Phases:     guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{{Name: "models", Type: guardrails.Texts, Required: true, Doc: "names of models"}, not},
 	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
 		return &listed{models: p.Texts("models"), not: p.Boolean("not")}, nil
@@ -45,6 +46,7 @@ func allowed(model string, models []string, not bool) (guardrails.Result, error)
 
 var modelRules = guardrails.Kind{
 	ID: "default.modelRules", Doc: "the model is one of those that the call's metadata selects",
+	Phases: guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{
 		{Name: "rules", Type: guardrails.Object, Required: true, Doc: "defaults, a list of models; metadata, an object of keys, whose values are objects of values and lists of models"},
 		not,

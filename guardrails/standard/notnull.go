@@ -9,6 +9,7 @@ import (
 
 var notNull = guardrails.Kind{
 	ID: "default.notNull", Doc: "there is a text that is not blank, or the answer calls tools",
+	Phases:     guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{not},
 	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
 		return notEmpty{not: p.Boolean("not")}, nil

@@ -26,6 +26,7 @@ var piiDetectors = map[string]finder{
 
 var pii = guardrails.Kind{
 	ID: "gw.pii", Doc: "the text has no personal data of the categories, which are found by rules and checksums; or always, with redact",
+	Phases: guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{
 		{Name: "categories", Type: guardrails.Texts, Required: true, OneOf: []string{
 			"EMAIL_ADDRESS", "PHONE_NUMBER", "LOCATION_ADDRESS", "IP_ADDRESS", "CREDIT_CARD", "SSN", "IBAN",

@@ -12,6 +12,7 @@ import (
 
 var regexMatch = guardrails.Kind{
 	ID: "default.regexMatch", Doc: "a regular expression of JavaScript matches somewhere",
+	Phases: guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{
 		{Name: "rule", Required: true, Doc: "the expression, with or without slashes and flags"},
 		not,

@@ -9,6 +9,7 @@ import (
 
 var regexReplace = guardrails.Kind{
 	ID: "default.regexReplace", Doc: "always, after every match was replaced; with failOnDetection, if nothing matches",
+	Phases: guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{
 		{Name: "rule", Required: true, Doc: "a regular expression of JavaScript, with or without slashes and flags"},
 		{Name: "redactText", Default: `"[REDACTED]"`, Doc: "what replaces a match"},

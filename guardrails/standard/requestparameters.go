@@ -14,6 +14,7 @@ import (
 
 var requestParameters = guardrails.Kind{
 	ID: "default.requestParametersCheck", Doc: "the tools and parameters of the body are allowed",
+	Phases: guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{
 		{Name: "tools", Type: guardrails.Object, Doc: "allowedTypes, blockedTypes, allowedFunctionNames, blockedFunctionNames: lists of strings"},
 		{Name: "params", Type: guardrails.Object, Doc: "allowedKeys, blockedKeys: lists of strings; values: an object of keys with allowedValues and blockedValues"},

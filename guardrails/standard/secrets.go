@@ -29,6 +29,7 @@ var secretRules = []secretRule{
 
 var secrets = guardrails.Kind{
 	ID: "gw.secrets", Doc: "the text has no credentials: keys and tokens of services, by the rules of gitleaks, private keys, and random values that are assigned to names such as password; or always, with redact",
+	Phases:     guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{redact, timeout},
 	New: func(p *guardrails.Parameters) (guardrails.Check, error) {
 		rules, err := leaks()

@@ -11,6 +11,7 @@ const maxWordBytes = 256 << 10
 
 var wordList = guardrails.Kind{
 	ID: "gw.words", Doc: "the text has none of up to 10,000 words or phrases, which are looked for all at once; or always, with redact",
+	Phases: guardrails.Calls | guardrails.Answers,
 	Parameters: []guardrails.Parameter{
 		{Name: "words", Type: guardrails.Texts, Required: true, Doc: "words or phrases, of 256 KiB together"},
 		{Name: "wholeWords", Type: guardrails.Boolean, Default: "true", Doc: "letters, digits or _ next to one make it another word"},

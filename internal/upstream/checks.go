@@ -142,6 +142,22 @@ func (s *CheckServices) Token(ctx context.Context, vendor string, l *guardrails.
 	return token.Reveal(), err
 }
 
+// AssumeRole implements [guardrails.Services].
+func (s *CheckServices) AssumeRole(ctx context.Context, vendor string, r *guardrails.Role) (guardrails.Keys, error) {
+	// The region was not chosen by the operator.
+	g, err := s.Client.Grant(&credentials.Route{Inline: true}, &providers.Login{Role: &providers.AssumedRole{
+		Region: r.Region, ARN: r.ARN, ExternalID: r.ExternalID, Keys: providers.RoleToken(r.Keys),
+	}})
+	if err != nil {
+		return guardrails.Keys{}, err
+	}
+	token, err := s.Client.Token(ctx, g, vendor, s.Workspace)
+	if err != nil {
+		return guardrails.Keys{}, err
+	}
+	return guardrails.Keys(providers.ReadRoleToken(token)), nil
+}
+
 // Settings implements [guardrails.Services].
 func (s *CheckServices) Settings(name string) (map[string]string, error) {
 	if s.Saved == nil {
@@ -156,6 +172,19 @@ func (s *CheckServices) Reserved(header string) bool { return s.Own != nil && s.
 // HoldsKey implements [guardrails.Services].
 func (s *CheckServices) HoldsKey(text string) bool {
 	return s.Checks.HoldsKey != nil && s.Checks.HoldsKey(text)
+}
+
+// Reserve implements [guardrails.Services].
+func (s *CheckServices) Reserve(bytes int) (release func(), err error) {
+	memory := new(inflight.Lease)
+	if s.Client.InFlight != nil {
+		memory.Open(s.Client.InFlight(), s.Workspace, "")
+	}
+	if err := memory.Grow(bytes); err != nil {
+		memory.Close()
+		return nil, err
+	}
+	return memory.Close, nil
 }
 
 // Now implements [guardrails.Services].

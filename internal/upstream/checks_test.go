@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/secrets"
 )
 
@@ -67,6 +68,23 @@ func TestChecksReachOnlyHostsThatMayBeNamed(t *testing.T) {
 	cancel()
 	if _, err := send(ctx, trusting, server.URL+"/late", true); !errors.Is(err, context.Canceled) {
 		t.Errorf("a call that ended: %v", err)
+	}
+}
+
+// What a check reserves counts as memory of calls until it is released.
+func TestChecksReserveMemory(t *testing.T) {
+	d, budget := newDesk(t), inflight.New(1300)
+	d.InFlight = func() *inflight.Budget { return budget }
+	s := &CheckServices{Client: d.Client, Workspace: "ws"}
+	release, err := s.Reserve(500)
+	if err != nil || budget.InUse() != 500 {
+		t.Errorf("%v, %d bytes are in use", err, budget.InUse())
+	}
+	if _, err := s.Reserve(1000); !inflight.Refused(err) || budget.InUse() != 500 {
+		t.Errorf("more than there is: %v, %d bytes are in use", err, budget.InUse())
+	}
+	if release(); budget.InUse() != 0 {
+		t.Errorf("%d bytes are in use", budget.InUse())
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -64,8 +65,15 @@ func TestARoleOfAWSIsAssumed(t *testing.T) {
 	if public.Load() != 2 || operator.Load() != 0 {
 		t.Errorf("dialed %d times for callers, %d for the operator", public.Load(), operator.Load())
 	}
+	checks := &CheckServices{Client: d.Client, Workspace: "ws"}
+	role := &guardrails.Role{Region: "eu-west-1", ARN: arn, ExternalID: "of-checks", Keys: guardrails.Keys{AccessKeyID: "AKID", SecretAccessKey: "the-secret"}}
+	for range 2 {
+		if keys, err := checks.AssumeRole(t.Context(), "bedrock", role); err != nil || keys != (guardrails.Keys{AccessKeyID: "ASIA3", SecretAccessKey: "sk", SessionToken: "st"}) || public.Load() != 3 {
+			t.Errorf("a check has the keys %v, %v after %d dials", keys, err, public.Load())
+		}
+	}
 	d.route = &credentials.Route{Provider: "bedrock"}
-	d.mustGive(t, l, "ASIA3 sk st")
+	d.mustGive(t, l, "ASIA4 sk st")
 	if operator.Load() != 1 {
 		t.Errorf("the operator's own role is requested as that of a caller")
 	}
