@@ -153,7 +153,7 @@ func (a *api) open(store storage.Store) {
 		Responses: a.responses, Owners: owners,
 	}
 	a.s = admin.Services{
-		Set: set, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "local" }}, Breakers: routing.NewBreakers(now, 0),
+		Set: set, MayUse: func(_, slug string) bool { return slug == "local" }, ParseOptions: routing.Options{Saved: true, SavedProvider: func(_, name string) bool { return name == "local" }, CheckHost: func(host string) error { _, err := guard.Check(host); return err }}, Breakers: routing.NewBreakers(now, 0),
 		DB: db, Trail: a.kept, Guard: guard, Headers: headers,
 		CountryHeader: "Cf-Ipcountry",
 		Authenticator: &credentials.Authenticator{

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/routing"
@@ -70,13 +71,18 @@ func (a *API) guardrailDefaults() {
 		}
 		for _, list := range []struct {
 			field string
+			phase guardrails.Phase
 			sent  Optional[[]string]
 			to    *[]string
-		}{{"start_hooks", in.Start, &o.Guardrails.Start}, {"input_guardrails", in.Input, &o.Guardrails.Input}, {"output_guardrails", in.Output, &o.Guardrails.Output}} {
+		}{
+			{"start_hooks", guardrails.Start, in.Start, &o.Guardrails.Start},
+			{"input_guardrails", guardrails.Input, in.Input, &o.Guardrails.Input},
+			{"output_guardrails", guardrails.Output, in.Output, &o.Guardrails.Output},
+		} {
 			if !list.sent.Set {
 				continue
 			}
-			ids, err := c.defaultGuardrails(list.field, "", list.sent.Value)
+			ids, err := c.defaultGuardrails(list.field, "", list.phase, list.sent.Value)
 			if err != nil {
 				return err
 			}
@@ -174,7 +180,7 @@ func (c *call) guardrailSlugs(ids []string) (slugs []string) {
 
 // defaultGuardrails returns the ids of the guardrails that a list names, which apply to all calls of
 // a workspace, or for "" of the organisation.
-func (c *call) defaultGuardrails(field, workspace string, named []string) (ids []string, err error) {
+func (c *call) defaultGuardrails(field, workspace string, phase guardrails.Phase, named []string) (ids []string, err error) {
 	if len(named) > maxDefaults {
 		return nil, invalid(field, "expected at most %d guardrails", maxDefaults)
 	}
@@ -191,6 +197,13 @@ func (c *call) defaultGuardrails(field, workspace string, named []string) (ids [
 		case slices.Contains(ids, g.ID):
 			return nil, invalid(at, "given twice")
 		}
+		h, err := c.api.Guardrails.Hook(workspace, name, "")
+		if err != nil {
+			return nil, err
+		}
+		if why := h.Misplaced(phase); why != "" {
+			return nil, invalid(at, "%s", why)
+		}
 		ids = append(ids, g.ID)
 	}
 	return ids, nil
@@ -199,19 +212,64 @@ func (c *call) defaultGuardrails(field, workspace string, named []string) (ids [
 // applyGuardrails applies the guardrails among the defaults of a workspace.
 func (c *call) applyGuardrails(w *directory.Workspace, in *updateWorkspaceDefaults) (err error) {
 	if in.Start.Set {
-		if w.Guardrails.Start, err = c.defaultGuardrails("defaults.start_hooks", w.ID, in.Start.Value); err != nil {
+		if w.Guardrails.Start, err = c.defaultGuardrails("defaults.start_hooks", w.ID, guardrails.Start, in.Start.Value); err != nil {
 			return err
 		}
 	}
 	if in.Input.Set {
-		if w.Guardrails.Input, err = c.defaultGuardrails("defaults.input_guardrails", w.ID, in.Input.Value); err != nil {
+		if w.Guardrails.Input, err = c.defaultGuardrails("defaults.input_guardrails", w.ID, guardrails.Input, in.Input.Value); err != nil {
 			return err
 		}
 	}
 	if in.Output.Set {
-		w.Guardrails.Output, err = c.defaultGuardrails("defaults.output_guardrails", w.ID, in.Output.Value)
+		w.Guardrails.Output, err = c.defaultGuardrails("defaults.output_guardrails", w.ID, guardrails.Output, in.Output.Value)
 	}
 	return err
+}
+
+// misplacedGuardrail returns an error if what a guardrail is to say has checks that never judge where configs, workspaces
+// or the organisation use it.
+func (c *call) misplacedGuardrail(g *hooks.Guardrail, text *hooks.Text) error {
+	h := hooks.Saved(text.Checks, text.Actions, hooks.Options{Broken: true}, func(string, string) {})
+	why := ""
+	never := func(phase guardrails.Phase) bool {
+		said := h.Misplaced(phase)
+		if why == "" {
+			why = said
+		}
+		return said != ""
+	}
+	uses := func(of directory.Guardrails) bool {
+		return slices.Contains(of.Start, g.ID) && never(guardrails.Start) || slices.Contains(of.Input, g.ID) && never(guardrails.Input) ||
+			slices.Contains(of.Output, g.ID) && never(guardrails.Output)
+	}
+	if uses(c.api.Directory.Organisation().Guardrails) {
+		return invalid("checks", "the defaults of the organisation use the guardrail: %s", why)
+	}
+	for _, w := range c.api.Directory.Workspaces() {
+		if uses(w.Guardrails) {
+			return invalid("checks", "the defaults of the workspace %s use the guardrail: %s", w.Slug, why)
+		}
+	}
+	if h.Misplaced(guardrails.Start) == "" && h.Misplaced(guardrails.Input) == "" && h.Misplaced(guardrails.Output) == "" {
+		return nil
+	}
+	var by users
+	err := c.configsThat(&by, usedBy(g), func(r routing.Reference) bool {
+		return r.Guardrail && r.Version == "" && names(r.Name, g.Slug, g.ID) && never(r.Phase)
+	})
+	if err != nil || inUse("guardrail", by) == nil {
+		return err
+	}
+	return invalid("checks", "configs use the guardrail: %s", why)
+}
+
+// usedBy are the workspaces whose configs may name a guardrail.
+func usedBy(g *hooks.Guardrail) func(workspace string) bool {
+	if g.WorkspaceID != "" {
+		return only(g.WorkspaceID)
+	}
+	return everywhere
 }
 
 // namedGuardrail returns an error if configs, workspaces or the organisation refer to a guardrail,
@@ -233,11 +291,7 @@ func (c *call) namedGuardrail(g *hooks.Guardrail) error {
 	for _, w := range c.api.Directory.Workspaces() {
 		uses("the defaults of the workspace "+w.Slug, w.Guardrails)
 	}
-	of := everywhere
-	if g.WorkspaceID != "" {
-		of = only(g.WorkspaceID)
-	}
-	if err := c.configsThat(&by, of, func(r routing.Reference) bool { return r.Guardrail && names(r.Name, g.Slug, g.ID) }); err != nil {
+	if err := c.configsThat(&by, usedBy(g), func(r routing.Reference) bool { return r.Guardrail && names(r.Name, g.Slug, g.ID) }); err != nil {
 		return err
 	}
 	return inUse("guardrail", by)

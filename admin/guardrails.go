@@ -228,7 +228,7 @@ func (c *call) createGuardrail(in *createGuardrail) (*hooks.Guardrail, *savedGua
 		return nil, nil, err
 	}
 	g.Slug = directory.NewSlug(c.api.Random, "pg", in.Name)
-	text, err := guardrailText(&in.GuardrailFields, hooks.Text{Actions: []byte("{}")})
+	text, err := c.guardrailText(&in.GuardrailFields, hooks.Text{Actions: []byte("{}")})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -243,6 +243,11 @@ func (c *call) updateGuardrail(g *hooks.Guardrail, in *updateGuardrail) (*savedG
 	text, err := c.nextGuardrailText(g, in)
 	if err != nil {
 		return nil, err
+	}
+	if text != nil {
+		if err := c.misplacedGuardrail(g, text); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.api.Guardrails.Put(c.tx, g, text, c.caller.KeyID); err != nil {
 		return nil, err
@@ -269,12 +274,12 @@ func (c *call) nextGuardrailText(g *hooks.Guardrail, in *updateGuardrail) (*hook
 	if err != nil {
 		return nil, err
 	}
-	return guardrailText(&in.GuardrailFields, text)
+	return c.guardrailText(&in.GuardrailFields, text)
 }
 
 // guardrailText returns what is sent of a guardrail, and for the rest what it was, if that is valid.
 // The error lists everything that is wrong.
-func guardrailText(in *GuardrailFields, old hooks.Text) (*hooks.Text, error) {
+func (c *call) guardrailText(in *GuardrailFields, old hooks.Text) (*hooks.Text, error) {
 	text := old
 	if in.Checks != nil {
 		if len(*in.Checks) == 0 {
@@ -292,7 +297,7 @@ func guardrailText(in *GuardrailFields, old hooks.Text) (*hooks.Text, error) {
 		}
 	}
 	var faults []string
-	hooks.Saved(text.Checks, text.Actions, func(path, message string) {
+	hooks.Saved(text.Checks, text.Actions, hooks.Options{CheckHost: c.api.ParseOptions.CheckHost}, func(path, message string) {
 		if len(faults) < maxListed {
 			faults = append(faults, path+": "+message)
 		}

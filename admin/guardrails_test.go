@@ -421,6 +421,10 @@ func TestChecksOfConfigsAreValidated(t *testing.T) {
 		`"output_mutators":[{"default.regexMatch":{"rule":"(","nott":true}}]`:                                        {"output_mutators[0].default.regexMatch.rule: ", "output_mutators[0].default.regexMatch.nott: unknown parameter"},
 		`"before_request_hooks":[{"checks":[{"id":"default.nope"}]}],"input_guardrails":[{"contains":{"wrods":[]}}]`: {"before_request_hooks[0].checks[0].id: ", "input_guardrails[0].contains.wrods: "},
 		`"targets":[{"provider":"@local","input_guardrails":[{"nope":{}}]}],"retry":7`:                               {"targets[0].input_guardrails[0].nope: ", "retry: "},
+		`"start_hooks":[{"regexMatch":{"rule":"x"}}],"output_mutators":[{"addPrefix":{"prefix":"x"}}]`: {
+			"start_hooks[0].regexMatch: default.regexMatch cannot judge the start of a call", "output_mutators[0].addPrefix: default.addPrefix cannot judge answers",
+		},
+		`"input_guardrails":[{"webhook":{"webhookURL":"http://169.254.169.254/judge"}}]`: {"input_guardrails[0].webhook.webhookURL: "},
 	} {
 		for method, path := range map[string]string{"POST": "/v1/configs", "PUT": "/v1/configs/" + slug} {
 			out := a.do(method, path, `{"name":"c","config":{"provider":"@local",`+hooks+`}}`)
@@ -436,6 +440,45 @@ func TestChecksOfConfigsAreValidated(t *testing.T) {
 	a.ok("PUT", "/v1/configs/"+slug, webhook)
 	shown := a.ok("GET", "/v1/configs/"+slug, "").get("config").Str
 	a.ok("PUT", "/v1/configs/"+slug, `{"config":`+shown+`}`)
+}
+
+// A guardrail is used only where its checks judge, and stays one that judges there.
+func TestGuardrailsAreUsedWhereTheyJudge(t *testing.T) {
+	a := newAPI(t)
+	a.workspace("blue")
+	const prefix = `{"name":"p","checks":[{"id":"default.addPrefix","parameters":{"prefix":"a"}}]}`
+	texts, prefixes := a.ok("POST", "/v1/guardrails", noDigits).get("slug").Str, a.ok("POST", "/v1/guardrails", prefix).get("slug").Str
+	const organisation, workspace = "/v1/admin/organisation/defaults", "/v1/admin/workspaces/blue"
+	for _, c := range [][4]string{
+		{"PUT", organisation, `{"start_hooks":["` + texts + `"]}`, "start_hooks[0]: default.regexReplace cannot judge the start of a call"},
+		{"PUT", organisation, `{"output_guardrails":["` + prefixes + `"]}`, "output_guardrails[0]: default.addPrefix cannot judge answers: expected it in before_request_hooks, input_guardrails, input_mutators"},
+		{"PUT", workspace, `{"defaults":{"start_hooks":["` + prefixes + `"]}}`, "defaults.start_hooks[0]: default.addPrefix cannot judge the start of a call"},
+		{"PUT", workspace, `{"defaults":{"output_guardrails":["` + prefixes + `"]}}`, "defaults.output_guardrails[0]: default.addPrefix cannot judge answers"},
+		{"POST", "/v1/configs", `{"name":"c","config":{"provider":"@local","output_guardrails":["` + prefixes + `"]}}`, "output_guardrails[0]: default.addPrefix cannot judge answers"},
+		{"POST", "/v1/guardrails", `{"name":"w","checks":[{"id":"default.webhook","parameters":{"webhookURL":"http://169.254.169.254/judge"}}]}`, "checks[0].parameters.webhookURL: "},
+		{"POST", "/v1/guardrails", `{"name":"w","checks":[{"id":"default.jwt","parameters":{"jwksUri":"http://169.254.169.254/keys"}}]}`, "checks[0].parameters.jwksUri: "},
+	} {
+		if out := a.do(c[0], c[1], c[2]); out.status != 400 || !strings.Contains(out.message(), c[3]) {
+			t.Errorf("%s: %d %s, want %s", c[2], out.status, out.body, c[3])
+		}
+	}
+	used := func(method, path, body, undo string) {
+		t.Helper()
+		out := a.ok(method, path, body)
+		if refused := a.do("PUT", "/v1/guardrails/"+texts, prefix); refused.status != 400 || !strings.Contains(refused.message(), "default.addPrefix cannot judge answers") {
+			t.Errorf("%s: %d %s", body, refused.status, refused.body)
+		}
+		if undo == "" {
+			a.ok("DELETE", path+"/"+out.get("slug").Str, "")
+		} else {
+			a.ok(method, path, undo)
+		}
+	}
+	used("PUT", organisation, `{"output_guardrails":["`+texts+`"]}`, `{"output_guardrails":null}`)
+	used("PUT", workspace, `{"defaults":{"output_guardrails":["`+texts+`"]}}`, `{"defaults":null}`)
+	used("POST", "/v1/configs", `{"name":"c","config":{"provider":"@local","output_guardrails":["`+texts+`"]}}`, "")
+	a.ok("POST", "/v1/configs", `{"name":"d","config":{"provider":"@local","input_guardrails":["`+texts+`"]}}`)
+	a.ok("PUT", "/v1/guardrails/"+texts, prefix)
 }
 
 func TestTheOrganisationHasGuardrailsOfAllCalls(t *testing.T) {

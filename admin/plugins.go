@@ -126,7 +126,10 @@ func (c *call) storePlugin(p *plugins.Plugin, stored map[string]string, sent map
 	if !ok {
 		return failure(http.StatusBadRequest, "plugin_id: this build has no checks of %s any more", p.For)
 	}
-	settings, err := mergeSettings(v, p.For, stored, sent)
+	settings, err := mergeSettings(v, p.For, stored, sent, func(host string) error {
+		_, err := c.api.Guard.Check(host)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -139,7 +142,7 @@ func (c *call) storePlugin(p *plugins.Plugin, stored map[string]string, sent map
 
 // mergeSettings merges settings that are sent into the stored ones. A secret that is not sent in
 // clear stays, if nothing changes that decides where it is sent: every setting that is none may.
-func mergeSettings(v *guardrails.Vendor, name string, stored map[string]string, sent map[string]any) (map[string]string, error) {
+func mergeSettings(v *guardrails.Vendor, name string, stored map[string]string, sent map[string]any, checkHost func(string) error) (map[string]string, error) {
 	field := func(name string) string { return "credentials." + credentials.Clip(name) }
 	merged := maps.Clone(stored)
 	if merged == nil {
@@ -194,6 +197,11 @@ func mergeSettings(v *guardrails.Vendor, name string, stored map[string]string, 
 	settings, faults := v.Read(raw)
 	if len(faults) > 0 {
 		return nil, invalid(strings.TrimSuffix("credentials."+credentials.Clip(faults[0].Name), "."), "%s", faults[0].Message)
+	}
+	for _, a := range v.Addresses(raw) {
+		if err := checkHost(a.Host); err != nil {
+			return nil, invalid("credentials."+a.Name, "%s", err)
+		}
 	}
 	return settings, nil
 }

@@ -41,7 +41,11 @@ func (c *call) missing(workspace string, r routing.Reference) string {
 		if _, ok := g.Version(r.Version); !ok {
 			return "the guardrail has no such version"
 		}
-		return ""
+		h, err := c.api.Guardrails.Hook(workspace, r.Name, r.Version)
+		if err != nil {
+			return "the guardrail cannot be read for now"
+		}
+		return h.Misplaced(r.Phase)
 	case r.Prompt:
 		if _, _, ok := c.api.Prompts.Find(workspace, r.Name, false); !ok {
 			return "the workspace has no such prompt, or no such version of it"

@@ -17,7 +17,7 @@ import (
 // token, not with a wrong one, and not if the check cannot judge, even where the config forwards them.
 func TestClaimsReachTheProviderInHeaders(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, answering)
-	g := gatewaytest.Start(t, "block_inline_config off\n"+up.Provider("file"))
+	g := gatewaytest.Start(t, "block_inline_config off\ntrusted_custom_hosts 127.0.0.1\n"+up.Provider("file"))
 	key, _ := g.Key("k")
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -29,7 +29,7 @@ const prose = "The quick brown fox jumps over the lazy dog, and then it goes hom
 // tenChecksOf are the hook, and a chat with a message of some size that it lets pass.
 func tenChecksOf(tb testing.TB, size int) ([]*Hook, guardrails.Subject) {
 	tb.Helper()
-	list := Parse(BeforeRequest, "hooks", []byte(tenChecks), true, func(path, message string) { tb.Fatalf("%s: %s", path, message) })
+	list := Parse(BeforeRequest, "hooks", []byte(tenChecks), Options{Broken: true}, func(path, message string) { tb.Fatalf("%s: %s", path, message) })
 	content, err := json.Marshal(`{"a":1} ` + strings.Repeat(prose, size/len(prose)) + "please")
 	if err != nil {
 		tb.Fatal(err)
@@ -97,7 +97,7 @@ func BenchmarkWindow(b *testing.B) {
 		"secrets": `[{"gw.secrets":{},"deny":true}]`,
 		"regex":   `[{"regexReplace":{"rule":"order [A-Z]{3}[0-9]+"}}]`,
 	} {
-		list := Parse(OutputGuardrails, "hooks", []byte(raw), true, func(path, message string) { b.Fatalf("%s: %s", path, message) })
+		list := Parse(OutputGuardrails, "hooks", []byte(raw), Options{Broken: true}, func(path, message string) { b.Fatalf("%s: %s", path, message) })
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			w, at, content := NewWindows("chatComplete", list, time.Now), 0, Track{Kind: "content"}

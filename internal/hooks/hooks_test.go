@@ -17,13 +17,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/caddy-gw/gateway/guardrails"
+	_ "github.com/caddy-gw/gateway/guardrails/external"
 	_ "github.com/caddy-gw/gateway/guardrails/standard"
 	"github.com/caddy-gw/gateway/internal/fairshare"
 )
 
 func parse(t *testing.T, list List, raw string) []*Hook {
 	t.Helper()
-	return Parse(list, "hooks", []byte(raw), true, func(path, message string) { t.Errorf("%s: %s", path, message) })
+	return Parse(list, "hooks", []byte(raw), Options{Broken: true}, func(path, message string) { t.Errorf("%s: %s", path, message) })
 }
 
 func TestShorthandsAreHooks(t *testing.T) {
@@ -76,11 +77,19 @@ func TestFaultsOfHooks(t *testing.T) {
 		{`[{"checks":[` + strings.Repeat(`{"id":"notNull"},`, 50) + `{"id":"notNull"}]}]`, "hooks[0].checks: expected at most 50 checks"},
 	} {
 		var got []string
-		Parse(BeforeRequest, "hooks", []byte(c[0]), false, func(path, message string) { got = append(got, path+": "+message) })
+		Parse(BeforeRequest, "hooks", []byte(c[0]), Options{Broken: false}, func(path, message string) { got = append(got, path+": "+message) })
 		if len(got) != 1 || got[0] != c[1] {
 			t.Errorf("%.60s: %q, want %q", c[0], got, c[1])
 		}
 	}
+}
+
+// privateHosts refuses a private host.
+func privateHosts(host string) error {
+	if strings.Contains(host, "//10.") {
+		return errors.New(host + " may not be used")
+	}
+	return nil
 }
 
 func TestFaultsOfSavedGuardrails(t *testing.T) {
@@ -91,9 +100,13 @@ func TestFaultsOfSavedGuardrails(t *testing.T) {
 		{`[{"id":"default.contains","parameters":{"word":["a"]}}]`, `{}`, `checks[0].parameters.word: unknown parameter of default.contains; checks[0].parameters.words: required: a list of strings`},
 		{`[{"id":"default.regexMatch","parameters":{"rule":"("}}]`, `{}`, `checks[0].parameters.rule: invalid regular expression`},
 		{`[{"id":"default.notNull"}]`, `{"wat":1}`, `actions.wat: unknown key`},
+		{`[{"id":"default.addPrefix","parameters":{"prefix":"a"}},{"id":"azure.protectedMaterial"}]`, `{}`, `checks: expected checks that judge the same: azure.protectedMaterial cannot judge calls: expected it in after_request_hooks, output_guardrails, output_mutators; default.addPrefix cannot judge answers: expected it in before_request_hooks, input_guardrails, input_mutators`},
+		{`[{"id":"default.addPrefix","parameters":{"prefix":"a"}},{"id":"azure.protectedMaterial","is_enabled":false}]`, `{}`, ``},
+		{`[{"id":"default.webhook","parameters":{"webhookURL":"https://10.0.0.1/x?k=v"}}]`, `{}`, `checks[0].parameters.webhookURL: https://10.0.0.1 may not be used`},
+		{`[{"id":"mistral.moderateContent","parameters":{"categories":["pii"],"credentials":{"apiKey":"k","baseUrl":"10.0.0.1/v1"}}}]`, `{}`, `checks[0].parameters.credentials.baseUrl: https://10.0.0.1 may not be used`},
 	} {
 		var got []string
-		Saved([]byte(c[0]), []byte(c[1]), func(path, message string) { got = append(got, path+": "+message) })
+		Saved([]byte(c[0]), []byte(c[1]), Options{CheckHost: privateHosts}, func(path, message string) { got = append(got, path+": "+message) })
 		if s := strings.Join(got, "; "); !strings.HasPrefix(s, c[2]) || c[2] == "" && s != "" {
 			t.Errorf("%s: %q, want %q", c[0], s, c[2])
 		}
@@ -242,11 +255,11 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for list := range Lists {
-			for _, h := range Parse(list, "x", raw, false, func(string, string) {}) {
+			for _, h := range Parse(list, "x", raw, Options{Broken: false}, func(string, string) {}) {
 				h.ModeOf()
 			}
 		}
-		Saved(raw, raw, func(string, string) {})
+		Saved(raw, raw, Options{}, func(string, string) {})
 	})
 }
 
@@ -323,12 +336,18 @@ func TestChecksOfConfigsAreValidated(t *testing.T) {
 			"x[0].checks[0].id: there is no check default.nope", "x[0].checks[1].parameters.words: ",
 		}},
 		{InputMutators, `[{"checks":{"rule":"x"}}]`, []string{"x[0].checks: there is no check default.checks"}},
+		{StartHooks, `[{"regexMatch":{"rule":"a"}},{"requiredMetadataKeys":{"metadataKeys":["a"]}},{"allowedRequestTypes":{}},{"webhook":{"webhookURL":"https://example.com"}}]`, []string{
+			"x[0].regexMatch: default.regexMatch cannot judge the start of a call, without its body: expected it in before_request_hooks, input_guardrails, input_mutators, after_request_hooks, output_guardrails, output_mutators",
+		}},
+		{OutputMutators, `[{"addPrefix":{"prefix":"a"}},{"addPrefix":{"prefix":"a","is_enabled":false}}]`, []string{"x[0].addPrefix: default.addPrefix cannot judge answers"}},
+		{AfterRequest, `[{"checks":[{"id":"default.inlineImageUrls"},{"id":"exa.online"},{"id":"openai.moderateContent"}]}]`, []string{"x[0].checks[0].id: ", "x[0].checks[1].id: "}},
+		{InputGuardrails, `[{"azure.protectedMaterial":{}},{"modelwhitelist":{"models":["m"]}},{"endsWith":{"suffix":"a"}},{"contains":{"words":["a"]}}]`, []string{"x[0].azure.protectedMaterial: azure.protectedMaterial cannot judge calls"}},
 		{StartHooks, `[{"deny":true}]`, []string{"x[0]: expected at least one check"}},
 		{AfterRequest, `[{"checks":[{"id":"default.nope","is_enabled":false},{}]}]`, []string{"x[0].checks[0].id: there is no check", "x[0].checks[1].id: required"}},
 		{InputGuardrails, `["g",{"id":"g"},{"deny":true,"contains":{"words":["a"],"name":"mine","failOnError":true}}]`, nil},
 	} {
 		faults := func(broken bool) (all []string) {
-			Parse(c.list, "x", []byte(c.raw), broken, func(path, message string) { all = append(all, path+": "+message) })
+			Parse(c.list, "x", []byte(c.raw), Options{Broken: broken}, func(path, message string) { all = append(all, path+": "+message) })
 			return all
 		}
 		got := faults(false)

@@ -40,21 +40,66 @@ func (l List) explicit() bool { return l == BeforeRequest || l == AfterRequest }
 
 // A reader reads hooks, and reports faults.
 type reader struct {
-	report func(path, message string)
-	list   List
-	// broken: checks that cannot be made are no faults.
-	broken bool
+	report  func(path, message string)
+	list    List
+	options Options
+	saved   bool // the list is not known
 }
+
+// Options say what is a fault of a hook.
+type Options struct {
+	// Broken: checks that cannot be made, or never judge in their list, are no faults, as in a config that was saved when
+	// its checks were right. Such a check is reported when it is to run.
+	Broken bool
+	// CheckHost checks where checks send something, such as https://checks.example.com. Its error is shown to the user.
+	// If it is nil, that is checked before something is sent.
+	CheckHost func(host string) error
+}
+
+// phases are when the hooks of the lists run.
+var phases = [Lists]guardrails.Phase{
+	guardrails.Input, guardrails.Input, guardrails.Input, guardrails.Output, guardrails.Output, guardrails.Output, guardrails.Start,
+}
+
+// misplaced says that a check never judges in a phase, and where it does; "": it does.
+func misplaced(kind *guardrails.Kind, phase guardrails.Phase) string {
+	if kind.Phases.Has(phase) {
+		return ""
+	}
+	var lists []string
+	for list, key := range Keys {
+		if kind.Phases.Has(phases[list]) {
+			lists = append(lists, key)
+		}
+	}
+	of := [...]string{guardrails.Input: "calls", guardrails.Output: "answers", guardrails.Start: "the start of a call, without its body"}[phase]
+	return fmt.Sprintf("%s cannot judge %s: expected it in %s", kind.ID, of, strings.Join(lists, ", "))
+}
+
+// Misplaced says which of the checks of a hook never judges in a phase; "": all do.
+func (h *Hook) Misplaced(phase guardrails.Phase) string {
+	for i := range h.Checks {
+		u := &h.Checks[i]
+		if kind := guardrails.Lookup(u.ID); kind != nil && !u.Disabled {
+			if why := misplaced(kind, phase); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
+
+// Phase is when the hooks of the list run.
+func (l List) Phase() guardrails.Phase { return phases[l] }
 
 func (r *reader) errorf(path, format string, args ...any) {
 	r.report(path, fmt.Sprintf(format, args...))
 }
 
-// Parse reads a list of a config at a path. raw is valid JSON. Unless broken is set, unknown checks
-// and what is wrong with the parameters of checks are faults. With it, as for a config that was saved
-// when its checks were right, a check that cannot be made is reported when it is to run.
-func Parse(list List, path string, raw []byte, broken bool, report func(path, message string)) []*Hook {
-	r := &reader{report, list, broken}
+// Parse reads a list of a config at a path. raw is valid JSON. Unless [Options] say otherwise, unknown checks,
+// what is wrong with the parameters of checks, and checks that never judge in the list are faults.
+func Parse(list List, path string, raw []byte, o Options, report func(path, message string)) []*Hook {
+	r := &reader{report: report, list: list, options: o}
 	v := gjson.ParseBytes(raw)
 	if !v.IsArray() {
 		r.errorf(path, "expected an array")
@@ -72,7 +117,7 @@ func Parse(list List, path string, raw []byte, broken bool, report func(path, me
 		switch {
 		case v.IsObject():
 			r.object(h, at, v)
-			if h.Deny && len(h.Checks) == 0 && h.Slug == "" && !broken {
+			if h.Deny && len(h.Checks) == 0 && h.Slug == "" && !o.Broken {
 				r.errorf(at, "expected at least one check in addition to deny, or the id of a saved guardrail without it")
 			}
 		case v.Type != gjson.String || list.explicit():
@@ -99,15 +144,18 @@ func Parse(list List, path string, raw []byte, broken bool, report func(path, me
 }
 
 // Saved makes a hook of a saved guardrail's checks and actions. Faults are those of the parameters
-// of checks, too, and of unknown checks.
-func Saved(checks, actions []byte, report func(path, message string)) *Hook {
-	r := &reader{report: report, list: BeforeRequest}
+// of checks, too, of unknown checks, and of checks that never judge in the same phase.
+func Saved(checks, actions []byte, o Options, report func(path, message string)) *Hook {
+	r := &reader{report: report, list: BeforeRequest, options: o, saved: true}
 	h := &Hook{Key: key(checks, actions)}
 	h.defaults()
 	if v := gjson.ParseBytes(checks); !v.IsArray() || len(v.Array()) == 0 {
 		r.errorf("checks", "expected an array of at least one check")
 	} else {
 		r.checks(h, "checks", v)
+		if !o.Broken && h.Misplaced(guardrails.Input) != "" && h.Misplaced(guardrails.Output) != "" && h.Misplaced(guardrails.Start) != "" {
+			r.errorf("checks", "expected checks that judge the same: %s; %s", h.Misplaced(guardrails.Input), h.Misplaced(guardrails.Output))
+		}
 	}
 	v := gjson.ParseBytes(actions)
 	if len(actions) > 0 && !v.IsObject() {
@@ -224,7 +272,7 @@ func (r *reader) use(atID, at, id string, parameters json.RawMessage, enabled, o
 	kind := guardrails.Lookup(id)
 	if kind == nil {
 		u.Err = fmt.Errorf("there is no check %s", guardrails.Excerpt(id))
-		if !r.broken {
+		if !r.options.Broken {
 			r.report(atID, u.Err.Error())
 		}
 		return u
@@ -235,11 +283,29 @@ func (r *reader) use(atID, at, id string, parameters json.RawMessage, enabled, o
 		if u.Check == nil && u.Err == nil && !fault.Unknown {
 			u.Err = fault
 		}
-		if !r.broken {
+		if !r.options.Broken {
 			r.report(strings.TrimSuffix(at+"."+fault.Name, "."), fault.Message)
 		}
 	}
+	if !r.options.Broken {
+		r.place(atID, at, kind, parameters, u.Disabled)
+	}
 	return u
+}
+
+// place reports a check that never judges in the list, or sends something to a host that it may not.
+func (r *reader) place(atID, at string, kind *guardrails.Kind, parameters json.RawMessage, disabled bool) {
+	if why := misplaced(kind, r.list.Phase()); why != "" && !r.saved && !disabled {
+		r.report(atID, why)
+	}
+	if r.options.CheckHost == nil {
+		return
+	}
+	for _, a := range kind.Addresses(parameters) {
+		if err := r.options.CheckHost(a.Host); err != nil {
+			r.report(at+"."+a.Name, err.Error())
+		}
+	}
 }
 
 // action reads what follows from verdicts, and how they are made. It reports whether it knows

@@ -120,7 +120,7 @@ func (s *Store) Hook(workspace, idOrSlug, version string) (*Hook, error) {
 func (s *Store) hook(g *Guardrail, v *Version) (*Hook, error) {
 	return s.history.Parsed(v, func(text string) (*Hook, error) {
 		t := textOf(text)
-		h := Saved(t.Checks, t.Actions, func(string, string) {})
+		h := Saved(t.Checks, t.Actions, Options{Broken: true}, func(string, string) {})
 		h.ID, h.VersionID, h.Concealed = g.Slug, v.ID, g.WorkspaceID == ""
 		return h, nil
 	})

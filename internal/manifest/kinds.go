@@ -379,10 +379,10 @@ var (
 			replaced, err := replaceParameters(checks.Raw, secret)
 			return `{"checks":` + replaced + `,"actions":` + actions.Raw + `}`, err
 		},
-		check: func(_ *session, _, text string) error {
+		check: func(x *session, _, text string) error {
 			var faults []string
 			all := gjson.Parse(text)
-			hooks.Saved([]byte(all.Get("checks").Raw), []byte(all.Get("actions").Raw), func(path, message string) {
+			hooks.Saved([]byte(all.Get("checks").Raw), []byte(all.Get("actions").Raw), hooks.Options{CheckHost: x.ParseOptions.CheckHost}, func(path, message string) {
 				faults = append(faults, path+": "+message)
 			})
 			if len(faults) > 0 {

@@ -124,7 +124,7 @@ func TestParseListsEveryFault(t *testing.T) {
 		{`{"virtual_key":"k","a b":1}`, []string{`["a b"]: unknown key`}},
 		{`{"virtual_key":"k","` + strings.Repeat("x", 80) + `":1}`, []string{`["` + strings.Repeat("x", 64) + `…"]: unknown key`}},
 		{`{"options":[{"provider":"openai"}]}`, []string{"options: no longer accepted: use targets"}},
-		{`{"virtual_key":"k","start_hooks":[{"default.notNull":{},"async":true}]}`, []string{"start_hooks[0]: expected a guardrail that is not async: start hooks decide, and change nothing"}},
+		{`{"virtual_key":"k","start_hooks":[{"default.allowedRequestTypes":{},"async":true}]}`, []string{"start_hooks[0]: expected a guardrail that is not async: start hooks decide, and change nothing"}},
 		{
 			`{"virtual_key":"k","before_request_hooks":[{"checks":[{"id":"default.nope"}]}],"strategy":{"mode":"single"},"targets":[{"virtual_key":"k","input_guardrails":[{"regexMatch":{"rule":"(","nott":true},"deny":true}]}],"output_guardrails":[{"contains":{"wrods":["x"],"words":["x"]}}]}`,
 			[]string{

@@ -2,16 +2,18 @@ package routing
 
 import (
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/guardrails"
 )
 
 // A Reference is a name in a config that refers to something outside of it.
 type Reference struct {
-	Path       string // targets[1].virtual_key
-	Name       string // a slug, @slug or the name of a provider; for a virtual key its slug or id
-	VirtualKey bool   // it can only be a virtual key
-	Guardrail  bool   // it is the slug or id of a guardrail
-	Prompt     bool   // it is the slug or id of a prompt, which may end with @version
-	Version    string // of the guardrail; "": none is named
+	Path       string           // targets[1].virtual_key
+	Name       string           // a slug, @slug or the name of a provider; for a virtual key its slug or id
+	VirtualKey bool             // it can only be a virtual key
+	Guardrail  bool             // it is the slug or id of a guardrail
+	Prompt     bool             // it is the slug or id of a prompt, which may end with @version
+	Version    string           // of the guardrail; "": none is named
+	Phase      guardrails.Phase // in which the guardrail judges
 }
 
 // References returns the references in a config. If the config has errors, the result has
