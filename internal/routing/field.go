@@ -54,7 +54,7 @@ func (p *parser) field(path, name string, pathname bool) (int, bool) {
 		}
 	case kind == "headers" && token(rest):
 		f = field{kind: fromHeaders, name: textproto.CanonicalMIMEHeaderKey(rest)}
-		if credential(strings.ToLower(rest)) {
+		if forbidden(strings.ToLower(rest)) == "a credential" {
 			wrong = "a credential is not to be read"
 		}
 	case name == "url.pathname" && pathname:

@@ -13,8 +13,9 @@ func CheckForward(name string, prefixes []string) string {
 		return "expected the name of a header"
 	case p.gatewayHeader(name):
 		return "a header of the gateway cannot be forwarded"
-	case unforwardable[name] != "" || credential(name):
-		return "it cannot be forwarded"
+	}
+	if what := forbidden(name); what != "" {
+		return what + " cannot be forwarded"
 	}
 	return ""
 }

@@ -199,6 +199,19 @@ func TestParseListsEveryFault(t *testing.T) {
 			"forward_headers[9]: expected a string of 1 to 256 bytes",
 			"forward_headers[10]: a credential cannot be forwarded",
 		}},
+		{`{"forward_headers":["X-HTTP-Method-Override","x-http-method","X-Method-Override","x_original_url","X-Rewrite-URL","X-Original-Method","X-Forwarded-Host","x-forwarded-anything","Forwarded","Openai-Organization","OpenAI-Project"]}`, []string{
+			"forward_headers[0]: a header that replaces part of the request cannot be forwarded",
+			"forward_headers[1]: a header that replaces part of the request cannot be forwarded",
+			"forward_headers[2]: a header that replaces part of the request cannot be forwarded",
+			"forward_headers[3]: a header that replaces part of the request cannot be forwarded",
+			"forward_headers[4]: a header that replaces part of the request cannot be forwarded",
+			"forward_headers[5]: a header that replaces part of the request cannot be forwarded",
+			"forward_headers[6]: a header that replaces part of the request cannot be forwarded",
+			"forward_headers[7]: a header that replaces part of the request cannot be forwarded",
+			"forward_headers[8]: a header that replaces part of the request cannot be forwarded",
+			"forward_headers[9]: a header that chooses the account cannot be forwarded",
+			"forward_headers[10]: a header that chooses the account cannot be forwarded",
+		}},
 
 		// Passthrough.
 		{`{"passthrough":true,"override_params":{"a":1},"strategy":{"mode":"single"},"targets":[` + vk + `]}`, []string{
