@@ -292,6 +292,28 @@ func TestTheModelOfAFormCounts(t *testing.T) {
 	if a := ask(twice, "x-gw-provider: @good"); a.Status != 400 || a.Get("error.code").Str != "invalid_form" {
 		t.Errorf("two models: %d %s", a.Status, a.Body)
 	}
+	before := len(l.good.Calls())
+	for name, body := range map[string]string{
+		"a preamble":               "x\n" + form("m", 10),
+		"a delimiter after LF":     strings.Replace(form("m", 10), "wwww", "ww\n"+part+"\"model\"\r\n\r\nother\r\n--b--\r\n", 1),
+		"a space before the colon": strings.Replace(form("m", 10), "--b\r\n", "--b\r\nContent-Disposition : form-data; name=\"model\"\r\n", 1),
+	} {
+		if a := ask(body, "x-gw-provider: @good"); a.Status != 400 || a.Get("error.code").Str != "invalid_form" || len(l.good.Calls()) != before {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		}
+	}
+	for contentType, status := range map[string]int{
+		"multipart/form-data; boundary*=utf-8''c; boundary=b": 400,
+		"multipart/form-data; boundary=b; boundary*0=c":       400,
+		`Multipart/Form-Data;  Boundary="b"; charset=utf-8`:   200,
+	} {
+		a, _ := l.ask("POST", "/v1/audio/transcriptions", form("m", 10), "x-gw-provider: @good", "content-type:", "content-type: "+contentType)
+		if a.Status != status || status == 400 && a.Get("error.code").Str != "invalid_content_type" {
+			t.Errorf("%s: %d %s", contentType, a.Status, a.Body)
+		} else if got := l.good.Last(t).Header.Get("Content-Type"); status == 200 && got != "multipart/form-data; boundary=b" {
+			t.Errorf("%s was sent on as %s", contentType, got)
+		}
+	}
 	policy(l.Gateway, map[string]any{"value": 1, "conditions": when("model", "whisper")})
 	for i, want := range []int{200, 429} {
 		if a := ask(form("@good/whisper", 10)); a.Status != want {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
@@ -278,6 +279,63 @@ func TestSpeechTextOfAudioAndImagesAreBooked(t *testing.T) {
 			}
 			if n := usedBetween(g, id, c.least, c.most); n < c.least || n > c.most {
 				t.Errorf("$%v booked, want $%v to $%v", n, c.least, c.most)
+			}
+		})
+	}
+}
+
+// An upload is reserved and booked by the bytes that the provider gets, however the client sends them.
+func TestUploadsAreBookedByWhatIsPassedOn(t *testing.T) {
+	const size = 2_000_000
+	up := gatewaytest.NewUpstream(t, respond(200, "anything", "Content-Type", "text/plain"))
+	g := gatewaytest.New(t, "price file hears {\n input_audio_hours 0.36\n}\n"+up.Provider("file"))
+	g.Site = "gw_admin\ngw_ratelimit\ngw_inference {\n\tmax_replay 8KiB\n\tmax_upload 4MiB\n}"
+	g.Load()
+	audio := make([]byte, size)
+	for i, random := 0, rand.New(rand.NewPCG(1, 2)); i < size; i++ {
+		audio[i] = "ab"[random.IntN(2)] // so that it becomes much smaller, but not too much
+	}
+	form := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nhears\r\n--b\r\nContent-Disposition: form-data; name=\"response_format\"\r\n\r\ntext\r\n" +
+		"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.mp3\"\r\n\r\n" + string(audio) + "\r\n--b--\r\n"
+	small := strings.Replace(form, string(audio), "ID3", 1)
+	const dollarsOfByte = 0.36 / 3600 / 4000
+	for name, c := range map[string]struct {
+		body    string
+		headers []string
+		chunked bool
+		bytes   float64
+	}{
+		"plain":                          {form, nil, false, size},
+		"compressed":                     {encodeAs("gzip", form), []string{"content-encoding: gzip"}, false, size},
+		"chunked":                        {form, nil, true, size},
+		"chunked, and all of it is kept": {small, nil, true, float64(len(small))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key, of := g.Key(name)
+			ask := func(limit float64) (status int, id string) {
+				id = usageLimit(g, map[string]any{"type": "cost", "credit_limit": limit, "conditions": when("api_key", of)})
+				res, err := g.Send(func() *http.Request {
+					r := g.Request("POST", "/v1/audio/transcriptions", c.body, append(c.headers, "x-gw-api-key: "+key, "x-gw-provider: @file", "content-type:", "content-type: multipart/form-data; boundary=b")...)
+					if c.chunked {
+						r.ContentLength = -1
+					}
+					return r
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				res.Body.Close()
+				return res.StatusCode, id
+			}
+			// The most that it may cost is as if a second had 750 bytes, and not 4,000.
+			status, id := ask(c.bytes * dollarsOfByte * 5)
+			if status != 412 {
+				t.Errorf("with too small a budget: %d", status)
+			}
+			g.Admin("DELETE", "/v1/policies/usage-limits/"+id, nil)
+			status, id = ask(10)
+			if n := usedBetween(g, id, c.bytes*dollarsOfByte*.9, c.bytes*dollarsOfByte*1.02); status != 200 || n < c.bytes*dollarsOfByte*.9 || n > c.bytes*dollarsOfByte*1.02 {
+				t.Errorf("%d, $%v booked, want $%v", status, n, c.bytes*dollarsOfByte)
 			}
 		})
 	}

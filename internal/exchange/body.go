@@ -20,6 +20,8 @@ type RequestBody struct {
 	limit     int64 // of a body that is read whole, in bytes
 	timed     timedBody
 	buffer    *Buffer         // of a body that was read whole
+	whole     int64           // bytes of that, also once it was released
+	maxUpload int64           // bytes that a body may have that passes through
 	codings   []string        // of the body as it was sent
 	decoder   *coding.Reader  // nil: nothing is decoded
 	spool     *Spool          // of a body that passes through
@@ -109,6 +111,29 @@ func (b *RequestBody) length() int64 {
 	return b.request.ContentLength
 }
 
+// size is how many bytes the body has that is forwarded. If that is not known yet, it is the most that it may have.
+func (b *RequestBody) size() int64 {
+	if b.spool == nil {
+		return b.whole
+	}
+	if n := b.length(); n >= 0 {
+		return n
+	}
+	if n, ended := b.spool.size(); ended {
+		return n
+	}
+	return b.maxUpload
+}
+
+// passed is how many bytes of the body were read to be forwarded, so far.
+func (b *RequestBody) passed() int64 {
+	if b.spool == nil {
+		return b.whole
+	}
+	n, _ := b.spool.size()
+	return n
+}
+
 // Stalled returns the error of a body that did not come in time, or nil. The server cancels the
 // request's context of such a call.
 func (b *RequestBody) Stalled() error {
@@ -119,7 +144,7 @@ func (b *RequestBody) Stalled() error {
 }
 
 // Refusal returns the refusal of a call whose body turned out to be wrong while it passed: too
-// large, too slow, not what its coding says, or an unreadable form. It returns nil for other errors.
+// large, too slow, not what its coding says, or a form that parsers may read in different ways. It returns nil for other errors.
 func (b *RequestBody) Refusal(err error) *Error {
 	if refusal := undecoded(err); refusal != nil {
 		return refusal
@@ -132,14 +157,6 @@ func (b *RequestBody) Refusal(err error) *Error {
 			Status: http.StatusRequestEntityTooLarge, Type: typeInvalidRequest, Code: "payload_too_large", Caller: true,
 			Message: "Payload size exceeds the limit for uploads",
 		}
-	case errors.Is(err, errParts):
-		return tooManyParts()
-	case errors.Is(err, errModel):
-		return invalidForm()
-	case errors.Is(err, errNaming):
-		e := badRequest("", "invalid_form", "Invalid form passed: "+errNaming.Error())
-		e.Caller = true
-		return e
 	}
-	return nil
+	return formRefusal(err)
 }

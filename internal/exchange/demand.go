@@ -36,7 +36,7 @@ func (a *Attempt) Demand(learned *estimate.Estimator) estimate.Demand {
 	case reason != "":
 		d.Unmetered = reason
 	case body == nil:
-		a.addUpload(&d, &m)
+		addUpload(&d, &m, a.call.Body.size())
 	default:
 		a.addJSON(&d, &m, body)
 	}
@@ -89,21 +89,16 @@ func (a *Attempt) addJSON(d *estimate.Demand, m *metering, body []byte) {
 }
 
 const (
-	maxPages           = 1000     // of a document for OCR
-	maxSearches        = 20       // of a call, of each kind, that are reserved
-	maxAudio           = 25 << 20 // bytes of an upload whose length is not known
-	minAudioByteRate   = 750      // of a second of audio
+	maxPages           = 1000 // of a document for OCR
+	maxSearches        = 20   // of a call, of each kind, that are reserved
+	minAudioByteRate   = 750  // of a second of audio
 	usualAudioByteRate = 4000
 	audioBytesPerToken = 16 // of audio, that make a token at least
 	milliPerSecond     = 1000
 )
 
-// addUpload adds what a body that passes through may use.
-func (a *Attempt) addUpload(d *estimate.Demand, m *metering) {
-	size := a.call.request.ContentLength
-	if size < 0 {
-		size = maxAudio
-	}
+// addUpload sets what a body that passes through may use, which has size bytes once it is decoded.
+func addUpload(d *estimate.Demand, m *metering, size int64) {
 	switch {
 	case m.audio:
 		d.Tokens = size / audioBytesPerToken
@@ -174,19 +169,31 @@ func (a *Attempt) book() booked {
 		case a.batch != nil:
 			b = a.bookBatch()
 		case a.meter != nil && !a.meter.demand.Free:
-			b = a.used(a.meter)
+			b = a.used(a.measured(a.meter))
 		case a.meter == nil && a.estimated != (prices.Usage{}):
 			b.usage, b.estimated = a.Usage.Usage, true
 			b.usage.Add(&a.estimated)
 		case a.meter == nil && a.hasOutput() && !a.usageComplete(): // its record says it, though nothing counts it
 			if a.call.UsesModel() { // the body is gone by now
-				d := &estimate.Demand{Bytes: min(max(a.call.request.ContentLength, 0), maxUnmetered), Most: -1}
+				d := &estimate.Demand{Bytes: min(a.call.Body.passed(), maxUnmetered), Most: -1}
 				b.estimate(a, &meter{d, unlearned.Most(d), unlearned})
 			}
 		}
 		a.booked = &b
 	}
 	return *a.booked
+}
+
+// measured returns the meter of an attempt. Where the size of its upload was not known before, the demand is that of
+// what was passed on.
+func (a *Attempt) measured(m *meter) *meter {
+	metering := a.call.metering()
+	if !metering.audio || a.call.Body.spool == nil || a.call.Body.length() >= 0 {
+		return m
+	}
+	d := *m.demand
+	addUpload(&d, &metering, a.call.Body.passed())
+	return &meter{&d, m.estimates.Most(&d), m.estimates}
 }
 
 // maxUnmetered bounds the bytes of a body that count as text where nothing meters the call: of larger ones,

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/forms"
 )
 
 func formOf(parts ...string) string {
@@ -32,12 +33,20 @@ func callOf(e *Endpoint, r *http.Request) *Call {
 	return c
 }
 
+// readFormOf reads a form as far as its model.
+func readFormOf(c *Call, body io.Reader, limit int) *Error {
+	p := &preparation{Call: c}
+	p.Gateway = new(Gateway)
+	src, f := p.checkedForm(body, "b")
+	c.Body.spool = NewSpool(src, limit, nil)
+	return p.readForm(f)
+}
+
 // exchangeOf is the exchange of a transcription whose form was read.
 func exchangeOf(body string, limit int) *Exchange {
 	r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(body))
 	x := &Exchange{Call: callOf(&Endpoint{Body: Stream}, r)}
-	x.Body.spool = NewSpool(strings.NewReader(body), limit, nil)
-	if err := (&preparation{Call: x.Call}).readForm("b"); err != nil {
+	if err := readFormOf(x.Call, strings.NewReader(body), limit); err != nil {
 		panic(err)
 	}
 	if err := (&preparation{Call: x.Call}).locate(); err != nil {
@@ -62,10 +71,6 @@ func TestTheModelOfAFormIsFoundAndChanged(t *testing.T) {
 		"a file":          {strings.ReplaceAll(formOf("file=x"), `name="file"`, `name="model"`), "", ""},
 		"before much":     {formOf("model=m", "file="+big), "m", formOf("model=other", "file="+big)},
 		"behind too much": {formOf("file="+big, "model=m"), "", ""},
-		"no form":         {"nonsense", "", ""},
-		"nothing":         {"", "", ""},
-		"cut":             {"--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm", "", ""},
-		"endless header":  {"--b\r\nA: " + strings.Repeat("a", 10<<10) + "\r\n\r\n", "", ""},
 	} {
 		x := exchangeOf(c.body, 4<<10)
 		if x.Model != c.model {
@@ -103,38 +108,23 @@ func TestAModelIsUnseenWhereAProviderMightReadOne(t *testing.T) {
 		body   string
 		unseen bool
 	}{
-		"first":                      {formOf("model=m", "file="+big), false},
-		"after a short file":         {formOf("file=x", "model=m"), false},
-		"after a long file":          {formOf("file="+big, "model=m"), true},
-		"none, after a short file":   {formOf("file=x"), false},
-		"none, with no line's end":   {strings.TrimSuffix(formOf("file=x"), "\r\n"), false},
-		"none, with space behind it": {strings.TrimSuffix(formOf("file=x"), "\r\n") + " \t\r\n", false},
-		"none, after a long file":    {formOf("file=" + big), true},
-		"after a preamble":           {"hello\r\n" + formOf("model=m"), true},
-		"after half an end":          {strings.TrimSuffix(formOf("file=x"), "\r\n") + "x\r\n" + formOf("model=m"), true},
-		"after half a delimiter":     {"--bx\r\n" + formOf("model=m"), true},
-		"encoded":                    {named("name*=utf-8''mod%65l"), true},
-		"encoded with another":       {named("name=\"model\"; name*=utf-8''x"), true},
-		"in pieces":                  {named("name*0=mo; name*1=del"), true},
-		"with escapes":               {named(`name="mod\el"`), true},
-		"in another encoding":        {named(`name="=?utf-8?q?model?="`), true},
-		"in capitals":                {named(`name="Model"`), true},
-		"of an array":                {named(`name="model[]"`), true},
-		"with space":                 {named(`name=" model"`), true},
-		"a file's":                   {named(`name="model"; filename="x"`), true},
-		"a file's without a name":    {named(`name="model"; filename=""`), true},
-		"a file's, encoded":          {named(`name="model"; filename*=utf-8''x`), true},
-		"in base64":                  {part("Content-Disposition: form-data; name=\"model\"\r\nContent-Transfer-Encoding: base64", "bQ==") + formOf("file=x"), true},
-		"in UTF-7":                   {part("Content-Disposition: form-data; name=\"model\"\r\nContent-Type: text/plain; charset=utf-7", "+AG0-") + formOf("file=x"), true},
-		"in JSON":                    {part("Content-Disposition: form-data; name=\"model\"\r\nContent-Type: application/json", `"m"`) + formOf("file=x"), true},
-		"as Java sends it":           {part("Content-Disposition: form-data; name=\"model\"\r\nContent-Type: text/plain; charset=ISO-8859-1\r\nContent-Transfer-Encoding: 8bit", "m") + formOf("file=x"), false},
-		"with a file's name":         {named("name=\"file2\"; filename*=utf-8''x"), false},
-		"named twice":                {named(`name="x"; name="model"`), true},
-		"disposed of twice":          {part("Content-Disposition: form-data; name=\"x\"\r\nContent-Disposition: form-data; name=\"model\"", "m") + formOf("file=x"), true},
-		"in no header":               {part("Content-Disposition form-data; name=model", "m") + formOf("file=x"), true},
-		"cut":                        {"--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm", true},
-		"endless header":             {"--b\r\nA: " + strings.Repeat("a", 10<<10) + "\r\n\r\n", true},
-		"nothing":                    {"", true},
+		"first":                    {formOf("model=m", "file="+big), false},
+		"after a short file":       {formOf("file=x", "model=m"), false},
+		"after a long file":        {formOf("file="+big, "model=m"), true},
+		"none, after a short file": {formOf("file=x"), false},
+		"none, with no line's end": {strings.TrimSuffix(formOf("file=x"), "\r\n"), false},
+		"none, after a long file":  {formOf("file=" + big), true},
+		"in per cents":             {named(`name="mod%65l"`), true},
+		"in capitals":              {named(`name="Model"`), true},
+		"of an array":              {named(`name="model[]"`), true},
+		"with space":               {named(`name=" model"`), true},
+		"a file's":                 {named(`name="model"; filename="x"`), true},
+		"a file's without a name":  {named(`name="model"; filename=""`), true},
+		"a file's, encoded":        {named(`name="model"; filename*=utf-8''x`), true},
+		"in UTF-7":                 {part("Content-Disposition: form-data; name=\"model\"\r\nContent-Type: text/plain; charset=utf-7", "+AG0-") + formOf("file=x"), true},
+		"in JSON":                  {part("Content-Disposition: form-data; name=\"model\"\r\nContent-Type: application/json", `"m"`) + formOf("file=x"), true},
+		"as Java sends it":         {part("Content-Disposition: form-data; name=\"model\"\r\nContent-Type: text/plain; charset=ISO-8859-1\r\nContent-Transfer-Encoding: 8bit", "m") + formOf("file=x"), false},
+		"with a file's name":       {named("name=\"file2\"; filename*=utf-8''x"), false},
 	} {
 		x := exchangeOf(c.body, 4<<10)
 		x.chosen.Route.Provider = "good"
@@ -168,14 +158,15 @@ func TestAFormHasOneModel(t *testing.T) {
 		"after half an end":    {strings.TrimSuffix(formOf("model=m", "file="+big), "\r\n") + "x\r\n" + formOf("model=n"), true},
 		"after an endless end": {strings.TrimSuffix(formOf("model=m", "file="+big), "\r\n") + strings.Repeat(" ", 10<<10) + formOf("model=n"), true},
 		"named twice":          {strings.TrimSuffix(formOf("model=m", "file="+big), "--b--\r\n") + "--b\r\nContent-Disposition: form-data; name=\"x\"; name=\"model\"\r\n\r\nn\r\n--b--\r\n", true},
-		"in the epilogue":      {formOf("model=m", "file="+big) + "\r\n" + formOf("model=n"), false},
+		"in the epilogue":      {formOf("model=m", "file="+big) + "\r\n" + formOf("model=n"), true},
+		"as a file":            {strings.TrimSuffix(formOf("model=m", "file="+big), "--b--\r\n") + "--b\r\nContent-Disposition: form-data; name=\"model\"; filename=\"\"\r\n\r\nn\r\n--b--\r\n", true},
+		"in another case":      {formOf("model=m", "file="+big, "Model=n"), true},
 		"endless header":       {formOf("model=m", "file="+big)[:50_000] + "\r\n--b\r\nA: " + strings.Repeat("a", 10<<10), true},
 	} {
 		for _, portion := range []int{1, 7, 4096, 1 << 20} {
 			r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(c.body))
 			x := &Exchange{Call: callOf(&Endpoint{Body: Stream}, r)}
-			x.Body.spool = NewSpool(&portions{strings.NewReader(c.body), portion}, 4<<10, nil)
-			refusal := (&preparation{Call: x.Call}).readForm("b")
+			refusal := readFormOf(x.Call, &portions{strings.NewReader(c.body), portion}, 4<<10)
 			if refusal == nil {
 				x.chosen = x.NewAttempt("", new(credentials.Route), nil)
 				body, _ := x.chosen.Payload().Upload()
@@ -198,8 +189,6 @@ type portions struct {
 
 func (p *portions) Read(b []byte) (int, error) { return p.Reader.Read(b[:min(p.n, len(b))]) }
 
-// Whatever comes, in whatever portions, the model is what Go's own reader finds first,
-// and what is not it stays as it was.
 // Each part costs something, so that their number is bounded, wherever they are read.
 func TestPartsOfFormsAreBounded(t *testing.T) {
 	t.Parallel()
@@ -213,33 +202,30 @@ func TestPartsOfFormsAreBounded(t *testing.T) {
 	read := func(body string) *Error {
 		r := httptest.NewRequest("POST", "/v1/audio/transcriptions", strings.NewReader(body))
 		c := callOf(&Endpoint{Body: Stream}, r)
-		c.Body.spool = NewSpool(strings.NewReader(body), 1<<20, nil)
-		if refusal := (&preparation{Call: c}).readForm("b"); refusal != nil {
+		if refusal := readFormOf(c, strings.NewReader(body), 1<<20); refusal != nil {
 			return refusal
 		}
 		_, err := io.ReadAll(c.Body.spool.Reader())
 		return c.Body.Refusal(err)
 	}
 	named := func(body string, lines *fileLines) *Error {
-		f := newFormNames(strings.NewReader(body), "b")
-		f.lines = lines
-		_, err := io.ReadAll(f)
+		_, err := io.ReadAll(forms.NewReader(strings.NewReader(body), "b", -1, &formNames{lines: lines}))
 		return new(Call).Body.Refusal(err)
 	}
 	for name, refusal := range map[string]*Error{
-		"before the model": read(fields(maxParts, "model=m")),
-		"behind the model": read(formOf("model=m")[:len(formOf("model=m"))-len("--b--\r\n")] + fields(maxParts)),
-		"names":            named(fields(maxParts+1), nil),
-		"lines":            named(fields(maxParts+1), new(fileLines)),
+		"before the model": read(fields(forms.MaxParts, "model=m")),
+		"behind the model": read(formOf("model=m")[:len(formOf("model=m"))-len("--b--\r\n")] + fields(forms.MaxParts)),
+		"names":            named(fields(forms.MaxParts+1), nil),
+		"lines":            named(fields(forms.MaxParts+1), new(fileLines)),
 	} {
 		if refusal == nil || refusal.Status != 400 || refusal.Code != "too_many_parts" || !refusal.Caller {
 			t.Errorf("%s: %+v", name, refusal)
 		}
 	}
 	for name, refusal := range map[string]*Error{
-		"model": read(fields(maxParts-1, "model=m")),
-		"names": named(fields(maxParts), nil),
-		"lines": named(fields(maxParts), new(fileLines)),
+		"model": read(fields(forms.MaxParts-1, "model=m")),
+		"names": named(fields(forms.MaxParts), nil),
+		"lines": named(fields(forms.MaxParts), new(fileLines)),
 	} {
 		if refusal != nil {
 			t.Errorf("%s: as many as there may be: %v", name, refusal)
@@ -247,37 +233,42 @@ func TestPartsOfFormsAreBounded(t *testing.T) {
 	}
 }
 
+// Whatever comes, in whatever portions, the model is what Go's own reader finds.
 func FuzzForm(f *testing.F) {
-	for _, body := range []string{formOf("model=m", "file=x"), formOf("file=--b", "model=m\r\n"), formOf("a=1", "b=2"), "--b--", "--b\r\n\r\n\r\n--b"} {
+	for _, body := range []string{formOf("model=m", "file=x"), formOf("file=-b", "model=m\r\n"), formOf("a=1", "b=2"), "--b--", "--b\r\n\r\n\r\n--b"} {
 		f.Add([]byte(body), uint16(7))
 	}
 	f.Fuzz(func(t *testing.T, body []byte, portion uint16) {
-		whole, parts := newForm("b"), newForm("b")
-		whole.scan(body)
-		for n := 0; !parts.scan(body[:n]) && n < len(body); {
-			n = min(n+1+int(portion), len(body))
+		whole, parts := new(form), new(form)
+		_, err := io.ReadAll(forms.NewReader(bytes.NewReader(body), "b", -1, whole))
+		_, inParts := io.ReadAll(forms.NewReader(&portions{bytes.NewReader(body), 1 + int(portion)}, "b", -1, parts))
+		if (err == nil) != (inParts == nil) {
+			t.Fatalf("in one %v, in portions %v", err, inParts)
 		}
-		if whole.found != parts.found || whole.model != parts.model || whole.start != parts.start {
+		if err != nil {
+			return
+		}
+		if whole.found != parts.found || whole.model != parts.model || whole.start != parts.start || whole.end != parts.end {
 			t.Fatalf("in one %+v, in portions %+v", whole, parts)
 		}
 		if !whole.found {
 			return
 		}
-		if whole.start > whole.end || whole.end > len(body) || string(body[whole.start:whole.end]) != whole.model {
+		if model := string(body[whole.start:whole.end]); len(model) <= maxModel && model != whole.model {
 			t.Fatalf("%+v", whole)
 		}
 		r := multipart.NewReader(bytes.NewReader(body), "b")
 		for {
 			p, err := r.NextRawPart()
 			if err != nil {
-				return // it is stricter about what comes before
+				t.Fatalf("Go finds no model: %v", err)
 			}
-			if p.FormName() != "model" || p.FileName() != "" {
+			if p.FormName() != "model" {
 				continue
 			}
 			value, err := io.ReadAll(p)
-			if err == nil && string(value) != whole.model {
-				t.Fatalf("found %q, which is %q", whole.model, value)
+			if err != nil || string(value) != string(body[whole.start:whole.end]) {
+				t.Fatalf("found %q, which is %q, %v", whole.model, value, err)
 			}
 			return
 		}

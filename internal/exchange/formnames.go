@@ -3,31 +3,25 @@ package exchange
 import (
 	"bytes"
 	"errors"
-	"io"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/caddy-gw/gateway/internal/forms"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
 // errNaming refuses a form that could name objects in ways that the gateway does not read.
-var errNaming = errors.New("the headers of the form's parts must be readable, of at most 8 KiB, and its fields plain text, of at most 64 KiB where they name objects")
+var errNaming = errors.New("expected the fields of the form as plain text or JSON, of at most 64 KiB where they name objects, and no files in their place")
 
 const maxFormField = 64 << 10 // bytes of a field that may name objects
 
 // formNames collects the objects that a form names as it passes. Before it is forwarded, a check
 // is set that they have to pass.
 type formNames struct {
-	src       io.Reader
-	delimiter []byte
-	window    []byte // the end of what was read, which may be incomplete
-	inValue   bool   // the window begins in the value of a part
-	field     string // the part's name, "" of one that is not kept
-	parts     int
-	over      bool
-	err       error
+	field string // the part's name, "" of one that is not kept
+	value []byte
 
 	mu          sync.Mutex
 	ids, params []string
@@ -36,10 +30,6 @@ type formNames struct {
 	// lines of the form's files; nil: they are not read. A form whose lines are read passes as it is,
 	// whatever it names.
 	lines *fileLines
-}
-
-func newFormNames(src io.Reader, boundary string) *formNames {
-	return &formNames{src: src, delimiter: []byte("\r\n--" + boundary), window: []byte("\r\n")}
 }
 
 // must sets the check, and applies it to the objects that were named so far.
@@ -52,91 +42,52 @@ func (f *formNames) must(check func(ids, params []string) *Error) *Error {
 	return check(f.ids, f.params)
 }
 
-func (f *formNames) Read(p []byte) (int, error) {
-	if f.err != nil {
-		return 0, f.err
-	}
-	n, err := f.src.Read(p)
-	if n > 0 {
-		switch why := f.look(p[:n]); {
-		case why == nil:
-		case f.lines != nil && !errors.Is(why, errParts):
-			f.over, f.window = true, nil
+// Part implements [forms.Visitor].
+func (f *formNames) Part(p *forms.Part, _ int64) error {
+	if f.lines != nil {
+		if !plainPart(p) {
 			f.lines.giveUp()
-		default:
-			f.err = why
-			return 0, why
 		}
-	}
-	return n, err
-}
-
-func (f *formNames) look(b []byte) error {
-	if f.over {
 		return nil
 	}
-	f.window = append(f.window, b...)
-	rest := f.window
-	for {
-		i := bytes.Index(rest, f.delimiter)
-		if i < 0 {
-			switch {
-			case f.field == "":
-				whole := max(0, len(rest)-len(f.delimiter)+1)
-				if f.lines != nil && f.inValue {
-					f.lines.write(rest[:whole], f.passes)
-				}
-				rest = rest[whole:]
-			case len(rest) > maxFormField+len(f.delimiter):
-				return errNaming
-			}
-			break
-		}
-		header := rest[i+len(f.delimiter):]
-		if f.lines != nil && f.inValue {
-			f.lines.write(rest[:i], f.passes)
-			f.lines.end(f.passes)
-		} else if f.inValue && f.field != "" {
-			if err := f.named(f.field, rest[:i]); err != nil {
-				return err
-			}
-		}
-		f.field, f.inValue = "", false
-		size, next := afterDelimiter(header)
-		switch next {
-		case malformed:
-			return errNaming
-		case lastDelimiter:
-			f.over, f.window = true, nil
-			if f.lines != nil {
-				f.lines.over.Store(true)
-			}
-			return nil
-		}
-		if next == incomplete {
-			rest = rest[i:]
-			break
-		}
-		if f.parts++; f.parts > maxParts {
-			return errParts
-		}
-		var name string
-		var readable bool
-		if f.lines != nil {
-			readable = plainPart(header[:size])
-		} else {
-			name, readable = fieldName(header[:size])
-		}
-		if !readable {
-			return errNaming
-		}
-		f.field, f.inValue = name, true
-		rest = header[size:]
-		if bytes.HasPrefix(rest, f.delimiter[2:]) { // the next delimiter may follow at once
-			rest = header[size-2:]
-		}
+	f.value = f.value[:0]
+	var readable bool
+	if f.field, readable = fieldName(p); !readable {
+		return errNaming
 	}
-	f.window = f.window[:copy(f.window, rest)]
+	return nil
+}
+
+// Data implements [forms.Visitor].
+func (f *formNames) Data(b []byte) error {
+	switch {
+	case f.lines != nil:
+		f.lines.write(b, f.passes)
+	case f.field == "":
+	case len(f.value)+len(b) > maxFormField:
+		return errNaming
+	default:
+		f.value = append(f.value, b...)
+	}
+	return nil
+}
+
+// End implements [forms.Visitor].
+func (f *formNames) End(int64) error {
+	switch {
+	case f.lines != nil:
+		f.lines.end(f.passes)
+	case f.field != "":
+		return f.named(f.field, f.value)
+	}
+	return nil
+}
+
+// Done implements [forms.Visitor].
+func (f *formNames) Done() error {
+	if f.lines != nil {
+		f.lines.over.Store(true)
+	}
 	return nil
 }
 
@@ -158,18 +109,13 @@ func (f *formNames) passes(line []byte) bool {
 }
 
 // fieldName returns the name of a field that may name objects; "" for other parts.
-func fieldName(header []byte) (name string, readable bool) {
-	line, header, _ := bytes.Cut(header, []byte("\r\n"))
-	h, params, ok := partHeader(line, header)
-	if !ok || oddlyNamed(h["Content-Disposition"][0], params["name"]) {
-		return "", false
-	}
-	name = strings.ToLower(params["name"])
-	if _, file := params["filename"]; file {
+func fieldName(p *forms.Part) (name string, readable bool) {
+	name = strings.ToLower(p.Name)
+	if p.File {
 		_, how := namingOf(name)
 		return "", how != byID && how != byModel // some servers treat it as a text field
 	}
-	return name, plainText(h) || jsonPart(h)
+	return name, plainText(p) || jsonContent(p.ContentType, false)
 }
 
 // namingOf returns the part of a field's name that says that it names an object, and how: byID,
@@ -196,11 +142,6 @@ func namingOf(field string) (part string, how naming) {
 		return field, 0
 	}
 	return parts[0], 0
-}
-
-// jsonPart reports whether a part is JSON that is not encoded.
-func jsonPart(h map[string][]string) bool {
-	return len(h["Content-Type"]) == 1 && jsonContent(h["Content-Type"][0], false) && h["Content-Transfer-Encoding"] == nil
 }
 
 // named notes what the value of a field names.

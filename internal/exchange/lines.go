@@ -2,10 +2,10 @@ package exchange
 
 import (
 	"bytes"
-	"mime"
 	"sync/atomic"
 	"unicode/utf8"
 
+	"github.com/caddy-gw/gateway/internal/forms"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
@@ -86,19 +86,5 @@ func (l *fileLines) look(line []byte, passes func([]byte) bool) {
 	}
 }
 
-// plainPart reports whether the content of a part is as it is read here: not encoded, and UTF-8
-// if it is text.
-func plainPart(header []byte) bool {
-	line, header, _ := bytes.Cut(header, []byte("\r\n"))
-	h, _, ok := partHeader(line, header)
-	if !ok {
-		return false
-	}
-	contentType := h.Get("Content-Type")
-	h.Del("Content-Type")
-	if contentType == "" {
-		return plainText(h)
-	}
-	_, params, err := mime.ParseMediaType(contentType)
-	return err == nil && utf8Charset(params["charset"]) && plainText(h)
-}
+// plainPart reports whether the content of a part is as it is read here: UTF-8 if it is text.
+func plainPart(p *forms.Part) bool { return utf8Charset(p.Charset) }

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"io"
 	"mime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/caddy-gw/gateway/internal/coding"
+	"github.com/caddy-gw/gateway/internal/forms"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/validation"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
@@ -45,12 +47,15 @@ func (p *preparation) takeBody(limits Limits) *Error {
 	case p.Endpoint.Body != Stream && isJSON && length != 0:
 		return p.readBody(limits.Body)
 	}
-	media, params, err := mime.ParseMediaType(contentType)
-	badForm := err != nil && strings.Contains(strings.ToLower(contentType), formData) // a provider might read it nevertheless
-	if err != nil {
-		media = ""
+	boundary, refusal := p.boundary()
+	if refusal != nil {
+		return refusal
 	}
-	if p.Endpoint.Body == Stream && media != formData && !strings.HasPrefix(media, "audio/") || media == formData && params["boundary"] == "" || badForm {
+	isForm, media := boundary != "", ""
+	if !isForm {
+		media, _, _ = mime.ParseMediaType(contentType) // "" if it cannot be read
+	}
+	if p.Endpoint.Body == Stream && !isForm && !strings.HasPrefix(media, "audio/") {
 		return badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected multipart/form-data with a boundary")
 	}
 	if p.request.Body == nil || length == 0 {
@@ -59,20 +64,24 @@ func (p *preparation) takeBody(limits Limits) *Error {
 	if length > limits.Upload {
 		return tooLarge(limits.Upload)
 	}
+	p.Body.maxUpload = limits.Upload
 	var src io.Reader = &limited{p.Body.incoming(limits.Upload), limits.Upload}
-	if media == formData && p.Gateway.Several != nil && p.Gateway.Several() {
-		p.Body.formNames = newFormNames(src, params["boundary"])
-		if p.Endpoint.Objects.ScansLines {
-			p.Body.formNames.lines = &fileLines{lease: &p.Memory.lease}
-		}
-		src = p.Body.formNames
+	var f *form
+	if isForm {
+		src, f = p.checkedForm(src, boundary)
 	}
 	p.Body.spool = NewSpool(src, limits.Replay, &p.Memory.lease)
+	if p.Endpoint.metering.audio && p.Body.length() < 0 {
+		// A small one is read to its end, and so its size is known before a limit reserves what it may be.
+		if refusal := p.Body.peek(func([]byte) bool { return false }); refusal != nil {
+			return refusal
+		}
+	}
 	switch {
-	case p.Endpoint.NoModel && media == formData:
+	case p.Endpoint.NoModel && isForm:
 		p.Body.upload = true
-	case media == formData && utf8Charset(params["charset"]):
-		return p.readForm(params["boundary"])
+	case isForm:
+		return p.readForm(f)
 	case p.Query != "" && binaryMedia(media):
 		return p.Body.peek(func(head []byte) bool {
 			var begun bool
@@ -83,7 +92,39 @@ func (p *preparation) takeBody(limits Limits) *Error {
 	return nil
 }
 
-const formData = "multipart/form-data"
+// boundary returns the boundary of a form, whose content type is forwarded in its one spelling; "": the body is not a form.
+func (p *preparation) boundary() (string, *Error) {
+	all := p.request.Header["Content-Type"]
+	switch {
+	case !slices.ContainsFunc(all, forms.Is):
+		return "", nil
+	case len(all) > 1:
+		return "", badRequest("content-type", "invalid_content_type", "Invalid content type passed: expected one")
+	}
+	boundary, err := forms.Boundary(all[0])
+	if err != nil {
+		return "", badRequest("content-type", "invalid_content_type", "Invalid content type passed: "+err.Error())
+	}
+	p.request.Header["Content-Type"] = []string{forms.ContentType(boundary)}
+	return boundary, nil
+}
+
+// checkedForm returns a reader of the form that src has, which looks for its model and for the objects that it names.
+func (p *preparation) checkedForm(src io.Reader, boundary string) (io.Reader, *form) {
+	f := &form{boundary: boundary}
+	visitors := make([]forms.Visitor, 0, 2)
+	if !p.Endpoint.NoModel {
+		visitors = append(visitors, f)
+	}
+	if p.Gateway.Several != nil && p.Gateway.Several() {
+		p.Body.formNames = new(formNames)
+		if p.Endpoint.Objects.ScansLines {
+			p.Body.formNames.lines = &fileLines{lease: &p.Memory.lease}
+		}
+		visitors = append(visitors, p.Body.formNames)
+	}
+	return forms.NewReader(src, boundary, p.Body.length(), visitors...), f
+}
 
 func (p *preparation) readBody(limit int64) *Error {
 	if budget := p.Gateway.InFlight; budget != nil {
@@ -112,7 +153,7 @@ func (p *preparation) readBody(limit int64) *Error {
 		e.Err = err
 		return e
 	}
-	p.Body.buffer = buffer
+	p.Body.buffer, p.Body.whole = buffer, int64(len(buffer.b))
 	return p.checkBody()
 }
 

@@ -52,6 +52,13 @@ func (s *Spool) Replayable() error {
 	return nil
 }
 
+// size returns how many bytes were read from the client, and whether that was all of the body.
+func (s *Spool) size() (n int64, ended bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.read, errors.Is(s.err, io.EOF)
+}
+
 // Reader returns a reader of the body from its beginning. If the beginning was not kept, its
 // first Read returns ErrNotReplayable.
 func (s *Spool) Reader() io.ReadCloser { return s.reader(0) }

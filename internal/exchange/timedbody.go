@@ -95,5 +95,5 @@ func bodyTooSlow(timeout time.Duration) *Error {
 // ofTheClient reports whether a body ended with an error of the client's, which another attempt
 // would see, too.
 func ofTheClient(err error) bool {
-	return errors.Is(err, errBodyTooLarge) || errors.Is(err, errBodyStalled) || errors.As(err, new(*coding.Error))
+	return errors.Is(err, errBodyTooLarge) || errors.Is(err, errBodyStalled) || errors.As(err, new(*coding.Error)) || ofTheForm(err)
 }

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"mime"
 	"mime/multipart"
 	"strconv"
 	"strings"
 
+	"github.com/caddy-gw/gateway/internal/forms"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -16,7 +16,6 @@ import (
 type form struct {
 	src           *tracked
 	parts         *multipart.Reader
-	count         int // of parts so far
 	purpose, name string
 }
 
@@ -35,12 +34,13 @@ func (t *tracked) Read(p []byte) (int, error) {
 }
 
 func openForm(c *providers.Call) (*form, error) {
-	media, params, err := mime.ParseMediaType(c.Header("Content-Type"))
-	if err != nil || media != "multipart/form-data" || c.Upload == nil {
+	boundary, err := forms.Boundary(c.Header("Content-Type"))
+	if err != nil || c.Upload == nil {
 		return nil, &providers.RequestError{Param: "file", Code: "missing_required_parameter", Message: "Missing required parameter: 'file'. Send a form (multipart/form-data) with purpose and file"}
 	}
 	src := &tracked{Reader: c.Upload}
-	return &form{src: src, parts: multipart.NewReader(src, params["boundary"])}, nil
+	// What the strict reader lets pass, multipart reads as the gateway's own checks did.
+	return &form{src: src, parts: multipart.NewReader(forms.NewReader(src, boundary, -1), boundary)}, nil
 }
 
 // errorOf returns the cause of an error in the form: the client's body, or its content.
@@ -52,24 +52,21 @@ func (f *form) errorOf(err error) error {
 	case f.src.err != nil:
 		return &providers.UploadError{Err: f.src.err}
 	}
-	return &providers.RequestError{Param: "file", Code: "invalid_form", Message: "Invalid form passed: it cannot be read to its end"}
-}
-
-// maxParts bounds the parts of a form, each of which costs something.
-const maxParts = 1000
-
-func (f *form) next() (*multipart.Part, error) {
-	if f.count++; f.count > maxParts+1 { // the last one is the end
-		return nil, &providers.RequestError{Param: "file", Code: "too_many_parts", Message: "Invalid form passed: it has more than " + strconv.Itoa(maxParts) + " parts"}
+	if errors.Is(err, forms.ErrParts) {
+		return &providers.RequestError{Param: "file", Code: "too_many_parts", Message: "Invalid form passed: it has more than " + strconv.Itoa(forms.MaxParts) + " parts"}
 	}
-	return f.parts.NextPart()
+	message := "it cannot be read to its end"
+	if invalid, ok := errors.AsType[*forms.Error](err); ok {
+		message = invalid.Error()
+	}
+	return &providers.RequestError{Param: "file", Code: "invalid_form", Message: "Invalid form passed: " + message}
 }
 
 // file advances to the content of the file. Files whose purpose comes after them must fit
 // into one part.
 func (f *form) file() (content io.Reader, err error) {
 	for {
-		p, err := f.next()
+		p, err := f.parts.NextRawPart()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -136,7 +133,7 @@ func (f *form) field(p *multipart.Part) error {
 // rest reads what follows the file.
 func (f *form) rest() error {
 	for {
-		p, err := f.next()
+		p, err := f.parts.NextRawPart()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
