@@ -246,8 +246,9 @@ func (c *call) configText(text, old, workspace string, allowMissing bool) (strin
 	o := c.api.ParseOptions
 	o.Workspace = workspace
 	if !allowMissing {
+		references := c.references()
 		o.Missing = func(r routing.Reference) string {
-			why := c.missing(workspace, r)
+			why := references.Missing(workspace, r)
 			if why != "" {
 				why += " (allow_missing saves the config all the same)"
 			}

@@ -86,49 +86,24 @@ func (c *call) settings(text, field string) ([]routing.Setting, error) {
 	return list, nil
 }
 
-// destination returns the destination of a credential, apart from its settings.
-func destination(cred *credentials.Credential) credentials.Destination {
-	return credentials.Destination{"provider": cred.Provider, "custom_host": cred.CustomHost}
-}
-
 // secretsOf returns the stored secrets of a credential, and its settings as JSON.
 func (c *call) secretsOf(cred *credentials.Credential) (*credentials.Binding, string, error) {
-	if cred.Sealed == nil {
-		return new(credentials.Binding), "{}", nil
-	}
-	key, err := c.api.Keyring.OpenKey(cred)
+	stored, text, err := routing.CredentialSecrets(c.api.Keyring, cred)
 	if err != nil {
 		return nil, "", err
 	}
-	settings, err := c.api.Keyring.OpenSettings(cred)
-	if err != nil {
-		return nil, "", err
-	}
-	plain := make(map[string]any, len(settings))
-	for name, s := range settings {
-		plain[name] = s.Reveal()
-		if name == credentials.CustomHeaders {
-			plain[name] = json.RawMessage(s.Reveal())
-		}
-	}
-	text, err := json.Marshal(plain)
-	if err != nil {
-		return nil, "", err
-	}
-	stored := routing.Secrets(string(text), destination(cred))
-	to := routing.Destination(string(text), destination(cred))
-	stored.Add(credentials.Bound{Field: "key", Name: "key", Secret: key, For: to})
+	to := routing.CredentialDestination(cred, text)
 	for _, m := range cred.Mappings { // what they stand for is bound like a stored secret
 		stored.Add(credentials.Bound{Field: mappedField(m.Field), Name: m.Field, Secret: credentials.NewSecret(m.Reference), For: to})
 	}
-	return &stored, string(text), nil
+	return stored, text, nil
 }
 
 // destinationOf returns a string that identifies the destination of a stored
 // credential, including its settings.
 func (c *call) destinationOf(cred *credentials.Credential) (string, error) {
-	_, text, err := c.secretsOf(cred)
-	return routing.Destination(text, destination(cred)).Key(), err
+	_, text, err := routing.CredentialSecrets(c.api.Keyring, cred)
+	return routing.CredentialDestination(cred, text).Key(), err
 }
 
 // bind stores the settings of a request in a credential, or keeps the previous ones,
@@ -139,7 +114,7 @@ func (c *call) bind(cred *credentials.Credential, stored *credentials.Binding, o
 	if settings == "" {
 		settings = old
 	}
-	to := routing.Destination(settings, destination(cred))
+	to := routing.CredentialDestination(cred, settings)
 	if key := sent.key; key == nil || *key == "" || *key == cred.Hint || *key == credentials.Masked { // sending back the masked value changes nothing
 		err = stored.Keep("key", to)
 	} else if err = checkSecret(*key); err == nil {
@@ -158,7 +133,7 @@ func (c *call) bind(cred *credentials.Credential, stored *credentials.Binding, o
 	if sent.settings == "" {
 		return secret, stored.KeepAll(to, "key", mappedField(""))
 	}
-	if settings, err = routing.Receive(sent.settings, stored, destination(cred)); err != nil {
+	if settings, err = routing.Receive(sent.settings, stored, credentials.Destination{"provider": cred.Provider, "custom_host": cred.CustomHost}); err != nil {
 		return secret, err
 	}
 	list, err := c.settings(settings, sent.field)
@@ -176,24 +151,19 @@ func (c *call) bind(cred *credentials.Credential, stored *credentials.Binding, o
 // complete rejects a credential without the settings that its provider's address
 // requires. in and host are the names of the fields for settings and for an address.
 func (c *call) complete(cred *credentials.Credential, in, host string) error {
-	base, settled, _ := providers.BaseURL(cred.Provider)
-	switch {
-	case cred.CustomHost != "":
-		return nil
-	case base == nil && !settled:
-		return invalid(host, "provider %s has no address of its own, name one", cred.Provider)
-	case !settled:
-		return nil
-	}
 	settings, err := c.api.Keyring.OpenSettings(cred)
 	if err != nil {
 		return err
 	}
-	p, _ := providers.Lookup(cred.Provider)
-	for _, name := range p.Settings() {
-		if s := settings[name]; s.Empty() {
-			return invalid(in, "%s is required for provider %s", name, cred.Provider)
+	return providers.CheckAddress(cred.Provider, cred.CustomHost, func(setting string) bool {
+		s := settings[setting]
+		return !s.Empty()
+	}, func(field, format string, args ...any) error {
+		if field == "" {
+			field = in
+		} else {
+			field = host
 		}
-	}
-	return nil
+		return invalid(field, format, args...)
+	})
 }

@@ -160,6 +160,11 @@ func invalid(field, format string, args ...any) *Error {
 	return failure(http.StatusBadRequest, "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
+// refuse returns what makes the errors of a check that others make too, for fields in a certain place.
+func refuse(at string) credentials.Refuse {
+	return func(field, format string, args ...any) error { return invalid(at+field, format, args...) }
+}
+
 // unknownReference returns an error for a field that refers to a missing object.
 func unknownReference(field, format string, args ...any) *Error {
 	e := failure(http.StatusNotFound, "%s: %s", field, fmt.Sprintf(format, args...))

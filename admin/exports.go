@@ -2,19 +2,11 @@ package admin
 
 import (
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/identity"
 )
-
-// deniable are the fields of records that exports may be denied.
-var deniable = []string{
-	"id", "trace_id", "created_at", "request", "response", "ai_org", "ai_model", "req_units", "res_units", "total_units", "request_url",
-	"cost", "cost_currency", "price_version", "response_time", "response_status_code", "config", "prompt_slug", "metadata",
-}
 
 // exportSettings are the settings of exports of the request log.
 type exportSettings struct {
@@ -26,18 +18,10 @@ func showExport(e directory.Export) exportSettings {
 }
 
 func (in *exportSettings) read() (directory.Export, error) {
-	denied := make([]string, 0, len(in.Denied))
-	for i, name := range in.Denied {
-		field := "export_settings.deniedFields[" + strconv.Itoa(i) + "]"
-		if !slices.Contains(deniable, name) {
-			return directory.Export{}, invalid(field, "expected one of %s, got %q", strings.Join(deniable, ", "), credentials.Clip(name))
-		}
-		if slices.Contains(denied, name) {
-			return directory.Export{}, invalid(field, "the field is named twice")
-		}
-		denied = append(denied, name)
-	}
-	return directory.Export{Denied: denied}, nil
+	e := directory.Export{Denied: append([]string{}, in.Denied...)}
+	return e, identity.CheckExport(&e, func(field, format string, args ...any) error {
+		return invalid("export_settings."+strings.Replace(field, "denied[", "deniedFields[", 1), format, args...)
+	})
 }
 
 // FieldRestrictions are the fields that exports of a workspace, or of the organisation, may not have.

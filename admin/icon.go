@@ -4,10 +4,9 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-)
 
-// maxIcon is the maximum size of a workspace's icon, in bytes. Emojis of families take some 40.
-const maxIcon = 64
+	"github.com/caddy-gw/gateway/internal/directory"
+)
 
 // iconOf returns the emoji that a name begins with, or "". More text must follow it.
 func iconOf(name string) string {
@@ -18,7 +17,7 @@ func iconOf(name string) string {
 		}
 		end = i + utf8.RuneLen(r)
 	}
-	if end > maxIcon || strings.TrimSpace(name[end:]) == "" {
+	if end > directory.MaxIcon || strings.TrimSpace(name[end:]) == "" {
 		return ""
 	}
 	return name[:end]

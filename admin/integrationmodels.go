@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -58,9 +57,6 @@ type updateModels struct {
 	AllowAllModels *flag         `json:"allow_all_models,omitempty" doc:"Whether models that are not listed may be called."`
 	Key            string        `json:"key,omitempty" maxLength:"16384" doc:"The integration's key, which has to be sent along when a model gets another host."`
 }
-
-// maxModels is the maximum number of models of an integration.
-const maxModels = 2000
 
 func (a *API) integrationModels(integrations *resource[credentials.Integration]) {
 	read(a, integrations, "/models", "List the models of an integration", func(_ *call, i *credentials.Integration) (*IntegrationModels, error) {
@@ -126,10 +122,7 @@ func (c *call) updateModels(i *credentials.Integration, in *updateModels) (*empt
 		}
 		secret = credentials.NewSecret(in.Key)
 	}
-	hosts := map[string]bool{i.CustomHost: true} // hosts that the key is sent to
-	for _, m := range i.Models {
-		hosts[m.CustomHost] = true
-	}
+	hosts := routing.KeyHosts(i)
 	i.Models = slices.Clone(i.Models)
 	seen := make(map[string]bool)
 	for n := range in.Models {
@@ -149,7 +142,7 @@ func (c *call) updateModels(i *credentials.Integration, in *updateModels) (*empt
 		if m.CustomHost == "" || hosts[m.CustomHost] {
 			continue
 		}
-		if err := c.mayMove(i, m.CustomHost, secret, element("models", n, "configurations.custom_host")); err != nil {
+		if err := routing.CheckModelHost(c.api.Keyring, c.api.Guard, i, m.CustomHost, !secret.Empty(), refuse(element("models", n, "configurations."))); err != nil {
 			return nil, err
 		}
 	}
@@ -158,8 +151,8 @@ func (c *call) updateModels(i *credentials.Integration, in *updateModels) (*empt
 			return nil, err
 		}
 	}
-	if len(i.Models) > maxModels {
-		return nil, invalid("models", "an integration has at most %d models", maxModels)
+	if err := credentials.CheckModels(i.Models, refuse("models")); err != nil {
+		return nil, err
 	}
 	return &empty{}, c.api.Keyring.ReplaceIntegration(c.tx, i, secret)
 }
@@ -186,39 +179,6 @@ func (c *call) checkBase(i *credentials.Integration, in *updateModel, field stri
 		return nil
 	}
 	return unknownReference(field, "there is no model %q of %s, neither among the models of the integration nor with a known price", credentials.Clip(base), i.Provider)
-}
-
-// mayMove returns an error if the integration's credential must not be sent to another
-// host: the key must be in the request, and no other setting may be secret.
-func (c *call) mayMove(i *credentials.Integration, host string, sent credentials.Secret, field string) error {
-	if _, err := c.api.Guard.Check(host); err != nil {
-		return invalid(field, "%s", credentials.CustomHostError(err).Message)
-	}
-	setting, err := c.secretSetting(i)
-	switch {
-	case err != nil:
-		return err
-	case len(i.Mappings) > 0:
-		return invalid(field, "the integration has secret_mappings, and no secret of a reference is sent to a model's own host")
-	case setting != "":
-		return invalid(field, "the integration has %s, which is not sent to where it was not saved for", setting)
-	}
-	key, err := c.api.Keyring.OpenKey(&i.Credential)
-	if err == nil && !key.Empty() && sent.Empty() {
-		return invalid(field, "send key along; a stored credential is not sent to where it was not saved for")
-	}
-	return err
-}
-
-// secretSetting returns the first setting of an integration that is a credential, or "".
-func (c *call) secretSetting(i *credentials.Integration) (string, error) {
-	settings, err := c.api.Keyring.OpenSettings(&i.Credential)
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if routing.IsSecret(name) {
-			return name, err
-		}
-	}
-	return "", err
 }
 
 // applyModel applies a request to a model, which is a copy.
@@ -292,11 +252,11 @@ func receiveHeaders(field string, sent, stored map[string]string, was, is string
 		bound.Add(credentials.Bound{Field: name, Name: name, Secret: credentials.NewSecret(v), For: credentials.Destination{"custom_host": was}})
 	}
 	out := make(map[string]string, len(sent))
-	if len(sent) > 64 {
-		return nil, invalid(field, "expected at most 64 headers")
+	if len(sent) > credentials.MaxHeaders {
+		return nil, invalid(field, "expected at most %d headers", credentials.MaxHeaders)
 	}
 	for name, v := range sent {
-		if !credentials.Configurable(name) || v == "" || len(v) > 16384 || checkSecret(v) != nil {
+		if !credentials.CheckHeader(name, v) {
 			return nil, invalid(field+"."+credentials.Clip(name), "expected a header that can be set, with a value without control characters")
 		}
 		secret, err := bound.Take(name, name, v, credentials.Destination{"custom_host": is})

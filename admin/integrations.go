@@ -13,6 +13,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/prices"
+	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -333,27 +334,24 @@ func (c *call) updateIntegration(i *credentials.Integration, in *updateIntegrati
 	if err != nil {
 		return err
 	}
-	setting, err := c.secretSetting(i)
+	err = routing.CheckModels(c.api.Keyring, i, before != after, in.SecretMappings.Set, func(field, format string, args ...any) error {
+		switch field {
+		case fieldMappings:
+		case "":
+			field = "configurations"
+		default:
+			field = "configurations." + field
+		}
+		return invalid(field, format, args...)
+	})
 	if err != nil {
 		return err
-	}
-	for _, m := range i.Models {
-		switch {
-		case before != after && m.Headers != nil && m.CustomHost == "":
-			return invalid("configurations", "model %s has custom_headers, which are not sent to where they were not saved for; remove them first", m.Slug)
-		case len(i.Mappings) > 0 && m.CustomHost != "" && in.SecretMappings.Set:
-			return invalid(fieldMappings, "model %s has a host of its own, to which no secret of a reference goes; delete the model first", m.Slug)
-		case setting != "" && m.CustomHost != "":
-			return invalid("configurations."+setting, "model %s has a host of its own, to which only the key may go; delete the model first", m.Slug)
-		}
 	}
 	if err := c.complete(&i.Credential, "configurations", "configurations.custom_host"); err != nil {
 		return err
 	}
 	return c.api.Keyring.ReplaceIntegration(c.tx, i, secret)
 }
-
-const maxTags = 64
 
 // applyIntegration applies a request to an integration, which is new or a copy of a
 // stored one. It returns the secret in the request, if there is one.
@@ -389,7 +387,7 @@ func (c *call) applyIntegration(i *credentials.Integration, in *IntegrationField
 		if text == "" {
 			text = cmp.Or(string(i.ModelConfig), "{}")
 		}
-		if err := checkConfigurations(i.Provider, text, mapped); err != nil {
+		if err := routing.CheckConfigurations(i.Provider, text, mapped, refuse("configurations.")); err != nil {
 			return secret, err
 		}
 	}
@@ -397,13 +395,8 @@ func (c *call) applyIntegration(i *credentials.Integration, in *IntegrationField
 }
 
 func checkTags(tags map[string]string) (map[string]string, error) {
-	if len(tags) > maxTags {
-		return nil, invalid("tags", "expected at most %d", maxTags)
-	}
-	for name, v := range tags {
-		if name == "" || len(name) > 255 || len(v) > 255 {
-			return nil, invalid("tags", "expected names of 1 to 255 bytes, and values of at most 255")
-		}
+	if err := credentials.CheckTags(tags); err != nil {
+		return nil, invalid("tags", "%v", err)
 	}
 	return tags, nil
 }

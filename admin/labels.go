@@ -3,7 +3,6 @@ package admin
 import (
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -138,8 +137,8 @@ func (c *call) createLabel(in *createLabel) (*prompts.Label, *createdLabel, erro
 
 // putLabel applies a request to a label, which is new or a copy, and stores it.
 func (c *call) putLabel(l *prompts.Label, in *LabelFields) error {
-	if !validLabel(l.Name) {
-		return invalid("name", "expected letters, digits, _ and -, and neither latest, default nor a number")
+	if !prompts.ValidLabel(l.Name) {
+		return invalid("name", "%s", prompts.LabelNames)
 	}
 	if in.OrganisationID != "" && in.OrganisationID != c.caller.OrganisationID {
 		return forbidden("organisation_id: the API key belongs to another organisation")
@@ -151,15 +150,4 @@ func (c *call) putLabel(l *prompts.Label, in *LabelFields) error {
 		return failure(http.StatusConflict, "name: %q is taken", credentials.Clip(l.Name))
 	}
 	return err
-}
-
-// validLabel reports whether a name can follow @ in a reference to a prompt without
-// being ambiguous.
-func validLabel(name string) bool {
-	if name == "" || name == "latest" || name == "default" || strings.Trim(name, "0123456789") == "" {
-		return false
-	}
-	return !strings.ContainsFunc(name, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-'
-	})
 }

@@ -48,7 +48,8 @@ func showMappings(cred *credentials.Credential, settings string) []ShownMapping 
 	return out
 }
 
-const maxMappings = 64
+// mappingNames are the names of the API for fields of mappings.
+var mappingNames = strings.NewReplacer(".field", ".target_field", ".key", ".secret_key")
 
 // mappings checks the mappings of a credential that a workspace has, or, for "", the
 // organisation. They are nil if the field was not sent.
@@ -56,11 +57,7 @@ func (c *call) mappings(field Optional[[]SecretMapping], settings, workspace str
 	if !field.Set {
 		return nil, nil //nolint:nilnil // they stay
 	}
-	if len(field.Value) > maxMappings {
-		return nil, invalid(fieldMappings, "expected at most %d", maxMappings)
-	}
 	all := make([]credentials.SecretMapping, 0, len(field.Value))
-	seen := make(map[string]bool)
 	for i := range field.Value {
 		in := &field.Value[i]
 		m := credentials.SecretMapping{Field: in.TargetField, Key: in.SecretKey.Value, JSON: in.ValueFormat.Value == formatJSON}
@@ -72,14 +69,9 @@ func (c *call) mappings(field Optional[[]SecretMapping], settings, workspace str
 			m.Field = name
 		}
 		switch {
-		case seen[m.Field]:
-			return nil, invalid(element(fieldMappings, i, "target_field"), "%s is mapped twice", in.TargetField)
-		case len(m.Key) > 255:
-			return nil, invalid(element(fieldMappings, i, "secret_key"), "expected at most 255 bytes")
 		case in.ValueFormat.Value != "" && in.ValueFormat.Value != formatText && in.ValueFormat.Value != formatJSON:
 			return nil, invalid(element(fieldMappings, i, "value_format"), "expected string or json, got %q", credentials.Clip(in.ValueFormat.Value))
 		}
-		seen[m.Field] = true
 		ref, ok := c.api.Keyring.SecretReference(in.SecretReferenceID)
 		if !ok || workspace != "" && !ref.Allows(workspace) {
 			return nil, unknownReference(element(fieldMappings, i, "secret_reference_id"), "there is no secret reference %q", credentials.Clip(in.SecretReferenceID))
@@ -87,7 +79,10 @@ func (c *call) mappings(field Optional[[]SecretMapping], settings, workspace str
 		m.Reference = ref.ID
 		all = append(all, m)
 	}
-	return &all, nil
+	err := routing.CheckMappings(all, func(field, format string, args ...any) error {
+		return invalid(fieldMappings+mappingNames.Replace(field), format, args...)
+	})
+	return &all, err
 }
 
 // mapSecrets has a credential mapped as it is sent. Who may not see a secret may not send it to a

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -140,10 +139,9 @@ func (c *call) storePlugin(p *plugins.Plugin, stored map[string]string, sent map
 	return err
 }
 
-// mergeSettings merges settings that are sent into the stored ones. A secret that is not sent in
-// clear stays, if nothing changes that decides where it is sent: every setting that is none may.
+// mergeSettings merges settings that are sent into the stored ones.
 func mergeSettings(v *guardrails.Vendor, name string, stored map[string]string, sent map[string]any, checkHost func(string) error) (map[string]string, error) {
-	field := func(name string) string { return "credentials." + credentials.Clip(name) }
+	const at = "credentials."
 	merged := maps.Clone(stored)
 	if merged == nil {
 		merged = make(map[string]string)
@@ -154,54 +152,10 @@ func mergeSettings(v *guardrails.Vendor, name string, stored map[string]string, 
 		case value == nil:
 			delete(merged, name)
 		case !ok, len(text) > 16384:
-			return nil, invalid(field(name), "expected a text of at most 16384 bytes")
+			return nil, invalid(at+credentials.Clip(name), "expected a text of at most 16384 bytes")
 		default:
 			merged[name] = text
 		}
 	}
-	destination := func(settings map[string]string) credentials.Destination {
-		to := credentials.Destination{"plugin_id": name}
-		for name, value := range settings {
-			if !plugins.IsSecret(v, name) {
-				to[field(name)] = value
-			}
-		}
-		return to
-	}
-	bound, to := new(credentials.Binding), destination(merged)
-	for name, value := range stored {
-		if plugins.IsSecret(v, name) {
-			bound.Add(credentials.Bound{Field: field(name), Name: name, Secret: credentials.NewSecret(value), For: destination(stored)})
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(merged)) {
-		if !plugins.IsSecret(v, name) {
-			continue
-		}
-		var err error
-		if _, again := sent[name]; again {
-			var secret credentials.Secret
-			secret, err = bound.Take(field(name), name, merged[name], to)
-			merged[name] = secret.Reveal()
-		} else {
-			err = bound.Keep(field(name), to)
-		}
-		if refused := new(credentials.BindingError); errors.As(err, &refused) {
-			return nil, invalid(refused.Field, "%s", refused.Why)
-		}
-	}
-	raw, err := json.Marshal(merged)
-	if err != nil {
-		return nil, err
-	}
-	settings, faults := v.Read(raw)
-	if len(faults) > 0 {
-		return nil, invalid(strings.TrimSuffix("credentials."+credentials.Clip(faults[0].Name), "."), "%s", faults[0].Message)
-	}
-	for _, a := range v.Addresses(raw) {
-		if err := checkHost(a.Host); err != nil {
-			return nil, invalid("credentials."+a.Name, "%s", err)
-		}
-	}
-	return settings, nil
+	return plugins.Check(v, name, at, stored, merged, func(setting string) bool { _, again := sent[setting]; return again }, checkHost, refuse(""))
 }

@@ -266,7 +266,7 @@ func (c *call) applyPrompt(p *prompts.Prompt, content *prompts.Content, in *Prom
 	if in.Raw != nil {
 		content.Raw = bool(*in.Raw)
 	}
-	if slug := strings.TrimPrefix(content.VirtualKey, "@"); slug == "" || !c.answers(p.WorkspaceID, content.VirtualKey) {
+	if !c.references().Answers(p.WorkspaceID, content.VirtualKey) {
 		return unknownReference("virtual_key", "the workspace has no virtual key, provider or config %q", credentials.Clip(content.VirtualKey))
 	}
 	compiled, err := prompts.Check(content)
@@ -283,15 +283,6 @@ func (c *call) checkTemplate(p *prompts.Prompt, compiled *prompts.Compiled, err 
 		return invalid(field.Field, "%s", field.Message)
 	}
 	return err
-}
-
-// answers reports whether a workspace has a provider or config with a name.
-func (c *call) answers(workspace, name string) bool {
-	if c.saves(workspace, strings.TrimPrefix(name, "@")) {
-		return true
-	}
-	s, ok := c.api.Configs.Get(name)
-	return ok && s.WorkspaceID == workspace && !s.Archived
 }
 
 // versioned reports whether an update creates a version.

@@ -9,17 +9,14 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/internal/stores"
 	"github.com/caddy-gw/gateway/providers"
 )
 
 // saves reports whether a workspace has a saved provider with a slug: one of the
 // operator's, or a virtual key.
 func (c *call) saves(workspace, slug string) bool {
-	if c.mayUse(workspace, slug) {
-		return true
-	}
-	_, ok := c.api.Keyring.VirtualKey(workspace, slug)
-	return ok
+	return c.references().Saves(workspace, slug)
 }
 
 // mayUse reports whether a workspace, or for "" any, may use a provider in the operator's
@@ -28,40 +25,29 @@ func (c *call) mayUse(workspace, slug string) bool {
 	return c.api.MayUse != nil && c.api.MayUse(workspace, slug)
 }
 
-// missing returns an error message if a config refers to something that does not exist
-// in its workspace, or else "".
-func (c *call) missing(workspace string, r routing.Reference) string {
-	slug, saved := strings.CutPrefix(r.Name, "@")
-	switch {
-	case r.Guardrail:
-		g, ok := c.api.Guardrails.Usable(workspace, r.Name)
-		if !ok {
-			return "the workspace has no such guardrail"
-		}
-		if _, ok := g.Version(r.Version); !ok {
-			return "the guardrail has no such version"
-		}
-		h, err := c.api.Guardrails.Hook(workspace, r.Name, r.Version)
-		if err != nil {
-			return "the guardrail cannot be read for now"
-		}
-		return h.Misplaced(r.Phase)
-	case r.Prompt:
-		if _, _, ok := c.api.Prompts.Find(workspace, r.Name, false); !ok {
-			return "the workspace has no such prompt, or no such version of it"
-		}
-		return ""
-	case r.VirtualKey:
-		if _, ok := c.api.Keyring.VirtualKey(workspace, r.Name); ok {
-			return ""
-		}
-		return "the workspace has no such virtual key"
-	case c.saves(workspace, slug), isBuiltIn(r):
-		return ""
-	case !saved:
-		return "there is no such provider: neither built in nor saved"
+// references finds what configs, prompts and aliases refer to.
+func (c *call) references() *stores.References {
+	return &stores.References{
+		Operators: c.mayUse,
+		BuiltIn:   func(name string) bool { _, ok := providers.Lookup(name); return ok },
+		VirtualKey: func(workspace, slugOrID string) bool {
+			_, ok := c.api.Keyring.VirtualKey(workspace, slugOrID)
+			return ok
+		},
+		Guardrail: c.api.Guardrails.Usable,
+		Misplaced: func(workspace string, to routing.Reference) string {
+			h, err := c.api.Guardrails.Hook(workspace, to.Name, to.Version)
+			if err != nil {
+				return "the guardrail cannot be read for now"
+			}
+			return h.Misplaced(to.Phase)
+		},
+		Prompt: func(workspace, reference string) bool {
+			_, _, ok := c.api.Prompts.Find(workspace, reference, false)
+			return ok
+		},
+		Config: c.api.Configs.Get,
 	}
-	return "the workspace has no such provider"
 }
 
 // isBuiltIn reports whether a reference names a built-in provider.

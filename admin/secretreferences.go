@@ -2,7 +2,6 @@ package admin
 
 import (
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -273,7 +272,6 @@ func (c *call) applyAuth(r *credentials.SecretReference, stored map[string]strin
 	if !ok {
 		return invalid("manager_type", "expected one of %s", strings.Join(slices.Sorted(maps.Keys(c.api.Managers)), ", "))
 	}
-	login := m.Login()
 	auth := maps.Clone(stored)
 	if auth == nil {
 		auth = make(map[string]string)
@@ -290,98 +288,9 @@ func (c *call) applyAuth(r *credentials.SecretReference, stored map[string]strin
 			delete(auth, name)
 		}
 	}
-	fields, err := wayOf(login, auth[login.Mode])
+	checked, err := secrets.CheckReference(m, c.api.Guard, r, stored, auth, func(field string) bool { _, again := sent[field]; return again }, refuse(""))
 	if err != nil {
 		return err
 	}
-	bound, to := boundAuth(login, r, stored), destinationOfAuth(login, r, auth)
-	checked := make(map[string]string, len(auth))
-	if login.Mode != "" {
-		checked[login.Mode] = auth[login.Mode]
-	}
-	for _, f := range fields {
-		value, named := auth[f.Name], secrets.AuthField(f.Name)
-		_, again := sent[f.Name]
-		if f.Secret && value != "" {
-			secret := credentials.NewSecret(value)
-			var err error
-			if again {
-				secret, err = bound.Take(named, f.Name, value, to)
-			} else {
-				err = bound.Keep(named, to)
-			}
-			if refused := new(credentials.BindingError); errors.As(err, &refused) {
-				return invalid(refused.Field, "%s", refused.Why)
-			}
-			value = secret.Reveal()
-		}
-		switch {
-		case value != "":
-			checked[f.Name] = value
-		case f.Required:
-			return invalid(named, "required")
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(sent)) {
-		if _, ok := checked[name]; !ok && sent[name] != nil && sent[name] != "" && !strings.HasPrefix(name, maskedPrefix) {
-			return invalid(secrets.AuthField(credentials.Clip(name)), "unknown field, expected %s", strings.Join(namesOf(login, fields), ", "))
-		}
-	}
-	err = m.Check(&secrets.Reference{Path: r.Path, Auth: checked}, c.api.Guard)
-	var field *secrets.FieldError
-	var host *credentials.HostError
-	switch {
-	case errors.As(err, &field):
-		return invalid(field.Field, "%s", field.Message)
-	case errors.As(err, &host):
-		return invalid("auth_config", "%s", host.Error())
-	case err != nil:
-		return err
-	}
 	return c.api.Keyring.SealAuth(r, checked)
-}
-
-// wayOf returns the fields of a way to log in.
-func wayOf(login secrets.Login, way string) ([]secrets.Field, error) {
-	fields, ok := login.Ways[way]
-	if ok {
-		return fields, nil
-	}
-	field, expected := secrets.AuthField(login.Mode), strings.Join(slices.Sorted(maps.Keys(login.Ways)), ", ")
-	if why, known := login.Unavailable[way]; known {
-		return nil, invalid(field, "%s: %s; expected one of %s", way, why, expected)
-	}
-	return nil, invalid(field, "expected one of %s", expected)
-}
-
-func namesOf(login secrets.Login, fields []secrets.Field) (names []string) {
-	if login.Mode != "" {
-		names = append(names, login.Mode)
-	}
-	for _, f := range fields {
-		names = append(names, f.Name)
-	}
-	return names
-}
-
-// destinationOfAuth is where the credentials of an auth_config go.
-func destinationOfAuth(login secrets.Login, r *credentials.SecretReference, auth map[string]string) credentials.Destination {
-	to := credentials.Destination{"manager_type": r.Manager}
-	for _, f := range login.Ways[auth[login.Mode]] {
-		if v := auth[f.Name]; f.Place && v != "" {
-			to[secrets.AuthField(f.Name)] = v
-		}
-	}
-	return to
-}
-
-// boundAuth has the credentials of a stored auth_config.
-func boundAuth(login secrets.Login, r *credentials.SecretReference, auth map[string]string) *credentials.Binding {
-	bound, to := new(credentials.Binding), destinationOfAuth(login, r, auth)
-	for _, f := range login.Ways[auth[login.Mode]] {
-		if f.Secret {
-			bound.Add(credentials.Bound{Field: secrets.AuthField(f.Name), Name: f.Name, Secret: credentials.NewSecret(auth[f.Name]), For: to})
-		}
-	}
-	return bound
 }

@@ -5,30 +5,25 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/identity"
 	"github.com/caddy-gw/gateway/internal/roles"
 )
 
 // securitySettings are the values of all settings in [roles.Settings], in its order.
 type securitySettings []bool
 
-// included are settings that show a part of what another shows: they are on while that is.
-var included = [][2]string{
-	{roles.OrganisationViewsMetadata, roles.OrganisationViewsLogs},
-	{"membersViewLogMetadata", roles.MembersViewLogs},
-	{"managersViewLogMetadata", roles.ManagersViewLogs},
-}
-
 func showSecurity(isOn func(*roles.Setting) bool) securitySettings {
 	values := make(securitySettings, len(roles.Settings))
 	for i := range roles.Settings {
 		s := &roles.Settings[i]
 		values[i] = isOn(s)
-		for _, pair := range included {
+		for _, pair := range identity.Included {
 			if whole, ok := roles.Named(pair[1]); ok && pair[0] == s.Name {
 				values[i] = values[i] || isOn(whole)
 			}
@@ -138,10 +133,13 @@ func (c *call) administers() bool {
 // consistent returns an error for a request that turns metadata off while all of a record is
 // shown.
 func consistent(in updateSecuritySettings, isOn func(name string) bool) error {
-	for _, pair := range included {
-		if on := in[pair[0]]; on != nil && !*on && isOn(pair[1]) {
-			return invalid("security_settings."+pair[0], "it cannot be off while %s is on, which shows all of a record", pair[1])
+	set := make(map[string]bool)
+	for name, on := range in {
+		if on != nil {
+			set[name] = *on
 		}
 	}
-	return nil
+	return identity.CheckSecurity(set, func(s *roles.Setting) bool { return isOn(s.Name) }, func(field, format string, args ...any) error {
+		return invalid(strings.Replace(field, "security.", "security_settings.", 1), format, args...)
+	})
 }

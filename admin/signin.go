@@ -2,12 +2,8 @@ package admin
 
 import (
 	"encoding/json"
-	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
-
-	"golang.org/x/net/publicsuffix"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
@@ -70,14 +66,6 @@ type updateAuth struct {
 	JWT     Optional[[]tokenIssuer] `json:"jwt,omitempty" maxItems:"5" doc:"All of them; null: none. Only owners change these, because an issuer says who somebody is."`
 }
 
-// minSessionTTL and maxSessionTTL bound max_session_ttl, in seconds.
-const (
-	minSessionTTL = 900
-	maxSessionTTL = 365 * 24 * 60 * 60
-)
-
-var domainName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-
 func (in *updateAuth) apply(c *call, s *directory.SignIn) error {
 	if in.JWT.Set {
 		if err := c.applyIssuers(s, in.JWT.Value); err != nil {
@@ -88,38 +76,28 @@ func (in *updateAuth) apply(c *call, s *directory.SignIn) error {
 		s.InvitedOnly = bool(*in.InvitedOnly)
 	}
 	if ttl := in.Session.Value.MaxTTL; in.Session.Null || ttl.Set {
-		if ttl.Set && !ttl.Null && (ttl.Value < minSessionTTL || ttl.Value > maxSessionTTL) {
-			return invalid("auth_settings.session_settings.max_session_ttl", "expected seconds from %d to %d, or null", minSessionTTL, maxSessionTTL)
+		if s.MaxSessionTTL = ttl.Value; ttl.Set && !ttl.Null && ttl.Value == 0 {
+			s.MaxSessionTTL = -1 // which it may not be either
 		}
-		s.MaxSessionTTL = ttl.Value
+		if err := identity.CheckSession(s, refuseAuth); err != nil {
+			return err
+		}
 	}
 	if !in.Domains.Set {
 		return nil
 	}
 	s.Domains = nil
-	seen := make(map[string]bool)
-	for i, d := range in.Domains.Value {
-		field := "auth_settings.email_domains[" + strconv.Itoa(i) + "]"
-		name := strings.ToLower(d.Domain)
-		switch {
-		case !domainName.MatchString(name):
-			return invalid(field+".domain", "expected a domain such as example.com, got %q", credentials.Clip(d.Domain))
-		case seen[name]:
-			return invalid(field+".domain", "the domain is named twice")
-		}
-		seen[name] = true
-		if root, err := publicsuffix.EffectiveTLDPlusOne(name); err != nil {
-			return invalid(field+".domain", "%s is a public suffix, below which anyone has a domain", name)
-		} else if d.Subdomains && root != name {
-			return invalid(field+".allow_subdomains", "only of a root domain, %s", root)
-		}
-		s.Domains = append(s.Domains, directory.EmailDomain{Domain: name, Subdomains: d.Subdomains})
+	for _, d := range in.Domains.Value {
+		s.Domains = append(s.Domains, directory.EmailDomain{Domain: strings.ToLower(d.Domain), Subdomains: d.Subdomains})
 	}
-	return nil
+	return identity.CheckDomains(s.Domains, refuseAuth)
 }
 
-// maxJWKS bounds the keys of an issuer, in bytes.
-const maxJWKS = 16 << 10
+// refuseAuth makes the errors of rules of signing in, by the names that they have in rows.
+func refuseAuth(field, format string, args ...any) error {
+	names := strings.NewReplacer("max_session_ttl", "session_settings.max_session_ttl", "subdomains", "allow_subdomains", "domains[", "email_domains[", "issuers[", "jwt[")
+	return invalid("auth_settings."+names.Replace(field), format, args...)
+}
 
 // applyIssuers makes the issuers of JSON Web Tokens those of a request.
 func (c *call) applyIssuers(s *directory.SignIn, in []tokenIssuer) error {
@@ -128,73 +106,23 @@ func (c *call) applyIssuers(s *directory.SignIn, in []tokenIssuer) error {
 	}
 	before := s.Issuers
 	s.Issuers = nil
-	named := make(map[string]bool)
 	for n, i := range in {
-		field := "auth_settings.jwt[" + strconv.Itoa(n) + "]"
-		if named[i.Issuer] {
-			return invalid(field+".issuer", "the issuer is named twice")
-		}
-		named[i.Issuer] = true
-		for m, a := range i.Audience {
-			if a == "" || len(a) > 1024 {
-				return invalid(field+".audience["+strconv.Itoa(m)+"]", "expected from 1 to 1024 bytes")
-			}
-		}
 		stored := directory.TokenIssuer{Issuer: i.Issuer, Audience: i.Audience}
 		for m, address := range i.JWKSURL {
-			at := field + ".jwks_url[" + strconv.Itoa(m) + "]"
-			address, ok := unmaskKeySet(address, i.Issuer, before)
+			address, ok := identity.UnmaskKeySet(address, i.Issuer, before)
 			if !ok {
-				return invalid(at, "the values of its query have to be sent in clear, because they stand for none that is stored for this issuer and URL, or for several")
+				return refuseAuth("issuers["+strconv.Itoa(n)+"].jwks_url["+strconv.Itoa(m)+"]", "the values of its query have to be sent in clear, because they stand for none that is stored for this issuer and URL, or for several")
 			}
 			stored.URLs = append(stored.URLs, address)
-			u, err := url.Parse(address)
-			if err != nil || len(address) > 2048 || u.User != nil || u.Fragment != "" {
-				return invalid(at, "expected the URL of a JSON Web Key Set")
-			}
-			if _, err := c.api.Guard.Check(u.Scheme + "://" + u.Host); err != nil {
-				return invalid(at, "%s", credentials.CustomHostError(err).Message)
-			}
 		}
 		if i.JWKS != nil {
 			raw, err := json.Marshal(i.JWKS)
-			if err == nil && len(raw) > maxJWKS {
-				return invalid(field+".jwks", "expected at most %d bytes", maxJWKS)
-			}
-			if err == nil {
-				_, err = identity.ParseKeySet(raw, true)
-			}
 			if err != nil {
-				return invalid(field+".jwks", "%v", err)
+				return err
 			}
 			stored.Keys = raw
 		}
-		if len(stored.URLs) == 0 && stored.Keys == nil {
-			return invalid(field+".jwks_url", "expected jwks_url or jwks")
-		}
 		s.Issuers = append(s.Issuers, stored)
 	}
-	return nil
-}
-
-// unmaskKeySet returns the URL of a key set as it is stored, if it is sent as it is shown. What is shown has its
-// destination, so that no other URL gets its query. ok is false if it stands for none of the issuer, or for several.
-func unmaskKeySet(address, issuer string, stored []directory.TokenIssuer) (whole string, ok bool) {
-	if !strings.Contains(address, credentials.Masked) {
-		return address, true
-	}
-	for _, i := range stored {
-		if i.Issuer != issuer {
-			continue
-		}
-		for _, old := range i.URLs {
-			if shown, masked := credentials.MaskQuery(old); masked && shown == address {
-				if ok && old != whole {
-					return "", false
-				}
-				whole, ok = old, true
-			}
-		}
-	}
-	return whole, ok
+	return identity.CheckIssuers(s.Issuers, c.api.Guard, refuseAuth)
 }

@@ -229,14 +229,8 @@ func (c *call) updateUsageLimit(p *policies.UsageLimit, in *updateUsageLimit) (e
 		}
 	}
 	if in.CreditLimit != nil {
-		before := p.Limit
 		if p.Limit, err = p.Units(*in.CreditLimit); err != nil {
 			return invalid("credit_limit", "%s", err)
-		}
-		if p.Limit != before {
-			if err := p.CheckLeast(); err != nil {
-				return err
-			}
 		}
 	}
 	if in.OnUnknownPrice != "" {
@@ -318,9 +312,6 @@ func (c *call) createUsageLimit(in *createUsageLimit) (*policies.UsageLimit, *Us
 	p := &policies.UsageLimit{Policy: *base, OnUnknownPrice: in.OnUnknownPrice}
 	if p.Limit, err = p.Units(in.CreditLimit); err != nil {
 		return nil, nil, invalid("credit_limit", "%s", err)
-	}
-	if err := p.CheckLeast(); err != nil {
-		return nil, nil, err
 	}
 	if err := alertThreshold(p, "", in.AlertThreshold); err != nil {
 		return nil, nil, err

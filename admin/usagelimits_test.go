@@ -26,8 +26,6 @@ func TestUsageLimits(t *testing.T) {
 		`{"type":"cost","credit_limit":1,"periodic_reset":"daily"}`:                          "periodic_reset",
 		`{"type":"cost","credit_limit":1,"periodic_reset_days":366}`:                         "periodic_reset_days",
 		`{"type":"cost","credit_limit":1,"periodic_reset_days":0}`:                           "periodic_reset_days",
-		`{"type":"tokens","credit_limit":99}`:                                                "credit_limit: expected 100 or more",
-		`{"type":"cost","credit_limit":0.99}`:                                                "credit_limit: expected 1 or more",
 		`{"type":"tokens","credit_limit":1.5}`:                                               "credit_limit",
 		`{"type":"tokens","credit_limit":100,"alert_threshold":100}`:                         "alert_threshold",
 		`{"type":"tokens","credit_limit":100,"on_unknown_price":"allow"}`:                    "on_unknown_price",
@@ -42,9 +40,6 @@ func TestUsageLimits(t *testing.T) {
 		if out.status != 404 || !strings.Contains(out.body, "conditions[0].value") {
 			t.Errorf("%s: %d %s", condition, out.status, out.body)
 		}
-	}
-	if out := a.do("PUT", "/v1/policies/usage-limits/"+id, `{"credit_limit":0.5}`); out.status != 400 || !strings.Contains(out.body, "credit_limit: expected 1 or more") {
-		t.Errorf("%d %s", out.status, out.body)
 	}
 	a.ok("PUT", "/v1/policies/usage-limits/"+id, `{"periodic_reset_days":7,"credit_limit":20,"alert_threshold":null,"next_usage_reset_at":"2099-03-04T15:16:17Z"}`)
 	got = a.ok("GET", "/v1/policies/usage-limits/"+id, "")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/identity"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -35,9 +36,6 @@ func showUserKeys(u directory.UserKeys) UserKeySettings {
 	}
 	return out
 }
-
-// maxUserKeyTTL is the longest user_api_key_ttl and user_api_key_max_ttl, in seconds.
-const maxUserKeyTTL = 10 * 365 * 24 * 60 * 60
 
 // UpdateUserKeys are settings of user keys in a request. Those that are left out are kept.
 type UpdateUserKeys struct {
@@ -91,46 +89,39 @@ func (in *UpdateUserKeys) apply(at string, u directory.UserKeys) (directory.User
 		u.AutoCreate = bool(*in.AutoCreate)
 	}
 	if in.RotationDays.Set {
-		if days := int(in.RotationDays.Value); !in.RotationDays.Null && (days < 1 || days > credentials.MaxRotationDays) {
-			return u, invalid(at+"user_api_key_rotation_period", "expected days from 1 to %d, weekly or monthly", credentials.MaxRotationDays)
+		if u.RotationDays = int(in.RotationDays.Value); !in.RotationDays.Null && u.RotationDays == 0 {
+			u.RotationDays = -1 // which it may not be either
 		}
-		u.RotationDays = int(in.RotationDays.Value)
 	}
-	for _, f := range []struct {
-		name string
-		in   Optional[int64]
-		to   *int64
-	}{{"user_api_key_ttl", in.TTL, &u.TTL}, {"user_api_key_max_ttl", in.MaxTTL, &u.MaxTTL}} {
-		if v := f.in.Value; v < 0 || v > maxUserKeyTTL {
-			return u, invalid(at+f.name, "expected seconds from 0 to %d", maxUserKeyTTL)
-		}
-		if f.in.Set {
-			*f.to = f.in.Value
-		}
+	if in.TTL.Set {
+		u.TTL = in.TTL.Value
+	}
+	if in.MaxTTL.Set {
+		u.MaxTTL = in.MaxTTL.Value
 	}
 	if in.Count.Set {
-		switch n := in.Count.Value; {
-		case n < -1 || n > credentials.MaxAPIKeys:
-			return u, invalid(at+"user_api_key_count", "expected a number from 0 to %d, or -1 for any", credentials.MaxAPIKeys)
-		case n == -1 || in.Count.Null:
+		u.Count = &in.Count.Value
+		if in.Count.Null || in.Count.Value == -1 {
 			u.Count = nil
-		default:
-			u.Count = &n
 		}
 	}
 	if in.Metadata.Set {
-		if err := checkTexts(at+"user_key_metadata", in.Metadata.Value); err != nil {
-			return u, err
-		}
 		u.Metadata = in.Metadata.Value
 	}
 	if in.MetadataOverride != nil {
 		u.MetadataOverride = bool(*in.MetadataOverride)
 	}
-	if u.MaxTTL > 0 && u.TTL > u.MaxTTL {
-		return u, invalid(at+"user_api_key_ttl", "expected at most user_api_key_max_ttl, %d", u.MaxTTL)
-	}
-	return u, nil
+	return u, identity.CheckUserKeys(&u, func(field, format string, args ...any) error {
+		switch field {
+		case "metadata":
+			field = "user_key_metadata"
+		case "rotation_days":
+			field = "user_api_key_rotation_period"
+		default:
+			field = "user_api_key_" + field
+		}
+		return invalid(at+field, format, args...)
+	})
 }
 
 // ofUser checks the user of a user key: a member of its workspace, or an admin of the organisation,

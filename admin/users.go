@@ -137,7 +137,7 @@ func (c *call) changesOwner(u *directory.User, owner bool) error {
 	case !c.caller.Owner && (r == nil || r.Organisation != roles.Owner):
 		return forbidden("Only owners make and unmake owners")
 	case !owner && c.api.Directory.Owners() <= 1:
-		return failure(http.StatusConflict, "The last owner of the organisation cannot be removed, and stays an owner")
+		return failure(http.StatusConflict, directory.LastOwner)
 	}
 	return nil
 }

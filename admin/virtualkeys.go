@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/google/uuid"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
@@ -295,8 +294,8 @@ func (in *VirtualKeyFields) settings() (string, error) {
 // slugFor checks the slug of a new virtual key or provider, or generates one from its
 // name. field is the name of the slug's field.
 func (c *call) slugFor(v *credentials.VirtualKey, field, name string) error {
-	if _, err := uuid.Parse(v.Slug); err == nil || v.Slug == "cf" || v.Slug == "hf" {
-		return invalid(field, "expected a name that is not a UUID and neither cf nor hf, which models begin with")
+	if err := credentials.CheckProviderSlug(v.Slug); err != nil {
+		return invalid(field, "%v", err)
 	}
 	if c.mayUse(v.WorkspaceID, v.Slug) {
 		return failure(http.StatusConflict, "%s: %q is a provider of the operator's configuration", field, v.Slug)

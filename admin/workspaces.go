@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/identity"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/roles"
 	"github.com/caddy-gw/gateway/internal/routing"
@@ -135,13 +135,6 @@ func showWorkspace(c *call, w *directory.Workspace) Workspace {
 	return out
 }
 
-// Bounds of a workspace's metadata in characters, which are those of a request's
-// metadata.
-const (
-	maxMetadataMembers = 64
-	maxMetadataText    = 128
-)
-
 func encodeTexts(m map[string]string) (json.RawMessage, error) {
 	if err := checkTexts("defaults.metadata", m); err != nil {
 		return nil, err
@@ -155,13 +148,8 @@ func encodeTexts(m map[string]string) (json.RawMessage, error) {
 
 // checkTexts checks metadata in a field.
 func checkTexts(field string, m map[string]string) error {
-	if len(m) > maxMetadataMembers {
-		return invalid(field, "expected at most %d members", maxMetadataMembers)
-	}
-	for key, v := range m {
-		if utf8.RuneCountInString(key) > maxMetadataText || utf8.RuneCountInString(v) > maxMetadataText {
-			return invalid(field, "expected keys and values of at most %d characters", maxMetadataText)
-		}
+	if err := identity.CheckTexts(m); err != nil {
+		return invalid(field, "%v", err)
 	}
 	return nil
 }
@@ -212,8 +200,8 @@ func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) error
 	if err := applyText("description", &in.Description, &w.Description); err != nil {
 		return err
 	}
-	if len(in.Icon.Value) > maxIcon {
-		return invalid("icon", "expected at most %d bytes", maxIcon)
+	if len(in.Icon.Value) > directory.MaxIcon {
+		return invalid("icon", "expected at most %d bytes", directory.MaxIcon)
 	}
 	in.Icon.assign(&w.Icon)
 	if err := c.applyDefaults(w, &in.Defaults); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -139,4 +140,13 @@ func (b *Binding) KeepAll(to Destination, except ...string) error {
 
 func leaves(differs, field string) error {
 	return &BindingError{differs, "send " + field + " along; a stored credential is not sent to where it was not saved for"}
+}
+
+// Refuse makes the error for a field that is refused, by the name that the field has there. What the
+// control plane and documents of it check alike takes one, because both have names of their own.
+type Refuse = func(field, format string, args ...any) error
+
+// Guard checks the URL of a host that the operator did not choose.
+type Guard interface {
+	Check(host string) (*url.URL, error)
 }

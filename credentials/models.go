@@ -3,9 +3,11 @@ package credentials
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/caddy-gw/gateway/internal/prices"
@@ -46,6 +48,68 @@ func (i *Integration) Model(slug string) (*IntegrationModel, bool) {
 
 func headersOf(i *Integration, model string) string {
 	return "headers/" + i.ID + "/" + model
+}
+
+// Bounds of what an integration says of models.
+const (
+	MaxModels    = 2000
+	MaxHeaders   = 64 // of a model
+	maxHeader    = 16 << 10
+	maxModelName = 255
+)
+
+// CheckHeader reports whether a model may have a header with a value.
+func CheckHeader(name, value string) bool {
+	return Configurable(name) && value != "" && len(value) <= maxHeader && Sendable(value)
+}
+
+// CheckModels refuses models of an integration that are named twice, or say of themselves what cannot be. Fields
+// are those of models, by their names in rows.
+func CheckModels(models []IntegrationModel, refuse Refuse) error {
+	if len(models) > MaxModels {
+		return refuse("", "an integration has at most %d models", MaxModels)
+	}
+	seen := make(map[string]bool)
+	for n := range models {
+		m := &models[n]
+		at := "[" + strconv.Itoa(n) + "]."
+		switch {
+		case m.Slug == "" || len(m.Slug) > maxModelName:
+			return refuse(at+"slug", "expected 1 to %d bytes", maxModelName)
+		case seen[Normal(m.Slug)]:
+			return refuse(at+"slug", "the model is named twice")
+		case len(m.BaseModel) > maxModelName:
+			return refuse(at+"base_model", "expected at most %d bytes", maxModelName)
+		}
+		seen[Normal(m.Slug)] = true
+		if m.Pricing != nil {
+			if _, err := prices.ParseConfig(m.Pricing); err != nil {
+				return refuse(at+"pricing", "%v", err)
+			}
+		}
+		if m.Adjustments != nil {
+			if _, err := prices.ParseAdjustment(m.Adjustments); err != nil {
+				return refuse(at+"adjustments", "%v", err)
+			}
+		}
+	}
+	return nil
+}
+
+// maxTags bounds the tags of an object.
+const maxTags = 64
+
+// CheckTags returns why tags are refused.
+func CheckTags(tags map[string]string) error {
+	if len(tags) > maxTags {
+		return fmt.Errorf("expected at most %d", maxTags)
+	}
+	for name, v := range tags {
+		if name == "" || len(name) > 255 || len(v) > 255 {
+			return errors.New("expected names of 1 to 255 bytes, and values of at most 255")
+		}
+	}
+	return nil
 }
 
 // SealHeaders seals the headers of a model into it.

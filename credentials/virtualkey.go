@@ -2,11 +2,13 @@ package credentials
 
 import (
 	"encoding/json"
+	"errors"
 	"sync/atomic"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 )
 
 // A Credential is a stored provider credential, which is sealed. Its owner determines where it
@@ -89,4 +91,12 @@ func (v *VirtualKey) Status(now time.Time) string {
 		return "expired"
 	}
 	return "active"
+}
+
+// CheckProviderSlug returns why the slug of a new virtual key or provider is refused.
+func CheckProviderSlug(slug string) error {
+	if _, err := uuid.Parse(slug); err == nil || slug == "cf" || slug == "hf" {
+		return errors.New("expected a name that is not a UUID and neither cf nor hf, which models begin with")
+	}
+	return nil
 }

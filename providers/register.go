@@ -103,6 +103,27 @@ func HostSetting(name string) string {
 	return ""
 }
 
+// CheckAddress refuses a credential for the provider called name, with a host of its own or "", that lacks
+// what the provider's address requires: a host, which refuse gets as the field custom_host, or a setting,
+// for which it gets "".
+func CheckAddress(name, customHost string, has func(setting string) bool, refuse func(field, format string, args ...any) error) error {
+	base, settled, _ := BaseURL(name)
+	switch {
+	case customHost != "":
+		return nil
+	case base == nil && !settled:
+		return refuse("custom_host", "provider %s has no address of its own, name one", name)
+	case !settled:
+		return nil
+	}
+	for _, setting := range byName[name].settings {
+		if !has(setting) {
+			return refuse("", "%s is required for provider %s", setting, name)
+		}
+	}
+	return nil
+}
+
 // Settings returns the names of the settings in the base URL.
 func (p *Provider) Settings() []string { return p.settings }
 

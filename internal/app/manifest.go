@@ -26,6 +26,8 @@ type ImportQuestion struct {
 	Document json.RawMessage `json:"document"`
 	Key      []byte          `json:"key,omitempty"` // that its secrets are sealed to, if any is
 	DryRun   bool            `json:"dry_run,omitempty"`
+	// AllowMissing: what configs, prompts and model aliases refer to need not exist.
+	AllowMissing bool `json:"allow_missing,omitempty"`
 }
 
 // maxDocument bounds the body of /gw/import, in bytes: some 300,000 objects.
@@ -35,7 +37,7 @@ const maxDocument = 512 << 20
 func (a *App) manifests(c *core) *manifest.Services {
 	return &manifest.Services{
 		Set: c.Set, DB: c.DB, Trail: c.Trail,
-		Managers: a.managers, ParseOptions: a.parse, Now: time.Now, Random: rand.Reader,
+		Managers: a.managers, ParseOptions: a.parse, Guard: a.guard, Now: time.Now, Random: rand.Reader,
 	}
 }
 
@@ -87,7 +89,7 @@ func (rt *Runtime) serveImport(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	in := &manifest.Import{DryRun: q.DryRun, Record: operatorRecord(r, "")}
+	in := &manifest.Import{DryRun: q.DryRun, AllowMissing: q.AllowMissing, Record: operatorRecord(r, "")}
 	var err error
 	if in.Sealer, err = sealerOf(q.Key); err != nil {
 		http.Error(w, "key: "+err.Error(), http.StatusBadRequest)

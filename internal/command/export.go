@@ -134,7 +134,7 @@ func replaceFile(path string, text []byte) (err error) {
 
 func importCommand() *cobra.Command {
 	var file string
-	var dry bool
+	var dry, missing bool
 	cmd := withServer(&cobra.Command{
 		Use: "import <file>", Short: "Makes the control plane what a document says", Args: cobra.ExactArgs(1),
 		Long: `
@@ -153,7 +153,7 @@ what would be is printed.`,
 		if err != nil {
 			return err
 		}
-		q := app.ImportQuestion{DryRun: dry}
+		q := app.ImportQuestion{DryRun: dry, AllowMissing: missing}
 		document, err := fromYAML(text)
 		if err == nil && !gjson.ParseBytes(document).IsObject() {
 			err = errors.New("expected a mapping")
@@ -184,6 +184,7 @@ what would be is printed.`,
 		return printReport(cmd, report)
 	})
 	cmd.Flags().StringVar(&file, "passphrase-file", "", "A file with the passphrase that secrets are sealed to")
+	cmd.Flags().BoolVar(&missing, "allow-missing", false, "What configs, prompts and model aliases refer to need not exist")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "Write nothing, and print what would be")
 	return cmd
 }
@@ -223,12 +224,22 @@ func printReport(cmd *cobra.Command, report gjson.Result) error {
 			}
 		}
 	}
+	others := report.Get("others").Array()
+	if report.Get("dry_run").Bool() && len(others) > 0 {
+		out.WriteString("Not in the document, and kept:\n")
+		for _, o := range others {
+			fmt.Fprintf(&out, "  %s %s (%s)\n", o.Get("kind").Str, o.Get("name").Str, o.Get("id").Str)
+		}
+	}
 	did := "were written"
 	if report.Get("dry_run").Bool() {
 		did = "would be written"
 	}
 	kept := int64(0)
 	report.Get("kept").ForEach(func(_, n gjson.Result) bool { kept += n.Int(); return true })
+	if more := kept - int64(len(others)); report.Get("dry_run").Bool() && more > 0 {
+		fmt.Fprintf(&out, "  and %d more\n", more)
+	}
 	fmt.Fprintf(&out, "%d objects %s, %d are as in the document, and %d are not in it.", report.Get("changes.#").Int(), did, report.Get("unchanged").Int(), kept)
 	return say(cmd, "%s", out.String())
 }

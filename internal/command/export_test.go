@@ -20,7 +20,7 @@ const passphrase = "correct horse battery staple"
 // secretsOfFill are the secrets that fill puts into a gateway.
 var secretsOfFill = []string{
 	"plugin-0123456789abcdef",
-	"sk-provider-0123456789", "header-0123456789abcdef", "aws-secret-0123456789abcdef", "hvs.0123456789abcdef", "inline-0123456789abcdef", "hook-0123456789abcdef",
+	"sk-provider-0123456789", "header-0123456789abcdef", "aws-secret-0123456789abcdef", "hvs.0123456789abcdef", "inline-0123456789abcdef", "hook-0123456789abcdef", "jwks-0123456789abcdef",
 }
 
 // fill gives a gateway an object of every kind, and returns the secret and the id of an API key.
@@ -35,6 +35,7 @@ func fill(g *gatewaytest.Gateway) (key, id string) {
 	if accepted.Status != 200 {
 		g.T.Fatalf("%d %s", accepted.Status, accepted.Body)
 	}
+	g.Admin("PUT", "/v1/admin/organisation", json.RawMessage(`{"auth_settings":{"jwt":[{"issuer":"https://id.example.com","audience":["gw"],"jwks_url":["https://id.example.com/keys?token=jwks-0123456789abcdef"]}]}}`))
 	post("/v1/admin/users/invites", `{"email":"pending@example.com","role":"member","workspaces":[]}`)
 	post("/v1/secret-references", `{"name":"OpenAI","slug":"openai","manager_type":"hashicorp_vault","auth_config":{"vault_auth_type":"token","vault_addr":"https://vault.example.com","vault_token":"hvs.0123456789abcdef"},"secret_path":"kv/openai","secret_key":"key"}`)
 	post("/v1/integrations", `{"name":"Bedrock","slug":"aws","ai_provider_id":"bedrock","configurations":{"aws_auth_type":"accessKey","aws_region":"eu-west-1","aws_access_key_id":"AKIA0123456789","aws_secret_access_key":"aws-secret-0123456789abcdef","custom_headers":{"X-Team":"header-0123456789abcdef"}}}`)
@@ -235,29 +236,29 @@ configs:
 			{header + "users: 7\n", "users: expected an array"},
 			{header + "users: [7]\n", "users[0]: expected an object"},
 			{header + "users: [{email: a@example.com, role: member}]\n", "users[0].id: expected an id"},
-			{header + "users: [{id: x, email: A@example.com, role: member}]\n", "users[0].email"},
-			{header + "users: [{id: x, email: a@example.com, role: king}]\n", "users[0].role"},
-			{header + "users: [{id: x, email: a@example.com, role: member, boss: true}]\n", "users[0].boss: unknown member"},
-			{header + "users: [{id: x, email: 7, role: member}]\n", "users[0].email: expected a text"},
-			{header + "users: [{id: x, email: a@example.com, role: member}, {id: x, email: b@example.com, role: member}]\n", "users[1].id: another object"},
-			{header + "users: [{id: x, email: a@example.com, role: member}, {id: y, email: a@example.com, role: member}]\n", "users[1]: another object has the same"},
-			{header + "workspaces: [{id: x, slug: team, name: Other}]\n", "another object has the same"},
-			{header + "workspaces: [{id: x, slug: t, name: T, default: true}]\n", "workspaces[0].default"},
+			{header + "users: [{id: 018f0000-0000-7000-8000-00000000000a, email: A@example.com, role: member}]\n", "users[0].email"},
+			{header + "users: [{id: 018f0000-0000-7000-8000-00000000000a, email: a@example.com, role: king}]\n", "users[0].role"},
+			{header + "users: [{id: 018f0000-0000-7000-8000-00000000000a, email: a@example.com, role: member, boss: true}]\n", "users[0].boss: unknown member"},
+			{header + "users: [{id: 018f0000-0000-7000-8000-00000000000a, email: 7, role: member}]\n", "users[0].email: expected a text"},
+			{header + "users: [{id: 018f0000-0000-7000-8000-00000000000a, email: a@example.com, role: member}, {id: 018f0000-0000-7000-8000-00000000000a, email: b@example.com, role: member}]\n", "users[1].id: another object"},
+			{header + "users: [{id: 018f0000-0000-7000-8000-00000000000a, email: a@example.com, role: member}, {id: 018f0000-0000-7000-8000-00000000000b, email: a@example.com, role: member}]\n", "users[1]: another object has the same"},
+			{header + "workspaces: [{id: 018f0000-0000-7000-8000-00000000000a, slug: team, name: Other}]\n", "another object has the same"},
+			{header + "workspaces: [{id: 018f0000-0000-7000-8000-00000000000a, slug: t, name: T, default: true}]\n", "workspaces[0].default"},
 			{header + "members: [{workspace_id: 00000000-0000-0000-0000-000000000000, user_id: nobody, role: member}]\n", `members[0].user_id: there is no object of users with the id "nobody"`},
-			{header + "virtual_keys: [{id: y, provider: nope, slug: s, workspace_id: 00000000-0000-0000-0000-000000000000, key: k}]\n", "virtual_keys[0].provider"},
-			{header + "virtual_keys: [{id: y, provider: openai, slug: s, workspace_id: 00000000-0000-0000-0000-000000000000, key: (omitted)}]\n", "virtual_keys[0].key: the document does not have the secret"},
-			{header + "virtual_keys: [{id: y, provider: openai, slug: s, workspace_id: 00000000-0000-0000-0000-000000000000, key: 'sealed:AAAA'}]\n", "virtual_keys[0].key: sealed"},
-			{header + "virtual_keys: [{id: y, provider: openai, slug: s, workspace_id: 00000000-0000-0000-0000-000000000000, key: k, sealed: AAAA}]\n", "virtual_keys[0].sealed: unknown member"},
-			{header + "virtual_keys: [{id: y, provider: openai, slug: s, workspace_id: 00000000-0000-0000-0000-000000000000, key: k, model_config: {nope: 1}}]\n", "virtual_keys[0].model_config"},
+			{header + "virtual_keys: [{id: 018f0000-0000-7000-8000-00000000000b, provider: nope, slug: s, workspace_id: 00000000-0000-0000-0000-000000000000, key: k}]\n", "virtual_keys[0].provider"},
+			{header + "virtual_keys: [{id: 018f0000-0000-7000-8000-00000000000b, provider: openai, slug: s, workspace_id: 00000000-0000-0000-0000-000000000000, key: (omitted)}]\n", "virtual_keys[0].key: the document does not have the secret"},
+			{header + "virtual_keys: [{id: 018f0000-0000-7000-8000-00000000000b, provider: openai, slug: s, workspace_id: 00000000-0000-0000-0000-000000000000, key: 'sealed:AAAA'}]\n", "virtual_keys[0].key: sealed"},
+			{header + "virtual_keys: [{id: 018f0000-0000-7000-8000-00000000000b, provider: openai, slug: s, workspace_id: 00000000-0000-0000-0000-000000000000, key: k, sealed: AAAA}]\n", "virtual_keys[0].sealed: unknown member"},
+			{header + "virtual_keys: [{id: 018f0000-0000-7000-8000-00000000000b, provider: openai, slug: s, workspace_id: 00000000-0000-0000-0000-000000000000, key: k, model_config: {nope: 1}}]\n", "virtual_keys[0].model_config"},
 			{header + "configs: [{id: 018f0000-0000-7000-8000-000000000002, slug: pc-by-hand, name: By hand, workspace_id: 00000000-0000-0000-0000-000000000000, versions: [{number: 1, config: {virtual_key: other}}]}]\n", "versions do not change; give the new one the number 2"},
-			{header + "configs: [{id: y, slug: pc, name: C, workspace_id: 00000000-0000-0000-0000-000000000000, versions: [{number: 1, config: {strategy: {mode: nope}}}]}]\n", "configs[0].versions[0].config: "},
-			{header + "configs: [{id: y, slug: pc, name: C, workspace_id: 00000000-0000-0000-0000-000000000000, versions: []}]\n", "configs[0].versions: expected"},
-			{header + "prompts: [{id: y, slug: pp, name: P, workspace_id: 00000000-0000-0000-0000-000000000000, published: 2, versions: [{number: 1, string: 'x'}]}]\n", "prompts[0].published"},
-			{header + "prompts: [{id: y, slug: pp, name: P, workspace_id: 00000000-0000-0000-0000-000000000000, published: 1, versions: [{number: 1, string: '[{\"role\":5}]'}]}]\n", "prompts[0].versions[0].string: Invalid type for 'messages[0].role'"},
-			{header + "prompts: [{id: y, slug: pp, name: P, workspace_id: 00000000-0000-0000-0000-000000000000, published: 1, versions: [{number: 1, string: 'x', parameters: {temperature: hot}}]}]\n", "prompts[0].versions[0].parameters.temperature: "},
-			{header + "prompts: [{id: y, slug: pp, name: P, workspace_id: 00000000-0000-0000-0000-000000000000, published: 1, versions: [{number: 1, string: '{{>pp-missing}}'}]}]\n", "prompts[0].versions[0].string: the workspace has no partial \"pp-missing\""},
-			{header + "rate_limits: [{id: y, type: requests, unit: rpx, value: 1, workspace_id: 00000000-0000-0000-0000-000000000000}]\n", "rate_limits[0]: unit"},
-			{header + "api_keys: [{id: y, name: k, kind: workspace-service, workspace_id: 00000000-0000-0000-0000-000000000000, scopes: [completions.write]}]\n", "api_keys[0].digest: required"},
+			{header + "configs: [{id: 018f0000-0000-7000-8000-00000000000b, slug: pc, name: C, workspace_id: 00000000-0000-0000-0000-000000000000, versions: [{number: 1, config: {strategy: {mode: nope}}}]}]\n", "configs[0].versions[0].config: "},
+			{header + "configs: [{id: 018f0000-0000-7000-8000-00000000000b, slug: pc, name: C, workspace_id: 00000000-0000-0000-0000-000000000000, versions: []}]\n", "configs[0].versions: expected"},
+			{header + "prompts: [{id: 018f0000-0000-7000-8000-00000000000b, slug: pp, name: P, workspace_id: 00000000-0000-0000-0000-000000000000, published: 2, versions: [{number: 1, string: 'x'}]}]\n", "prompts[0].published"},
+			{header + "rate_limits: [{id: 018f0000-0000-7000-8000-00000000000b, type: requests, unit: rpx, value: 1, workspace_id: 00000000-0000-0000-0000-000000000000}]\n", "rate_limits[0].unit"},
+			{header + "api_keys: [{id: 018f0000-0000-7000-8000-00000000000b, name: k, kind: workspace-service, workspace_id: 00000000-0000-0000-0000-000000000000, scopes: [completions.write]}]\n", "api_keys[0].digest: required"},
+			{header + "prompts: [{id: 018f0000-0000-7000-8000-00000000000b, slug: pp, name: P, workspace_id: 00000000-0000-0000-0000-000000000000, published: 1, versions: [{number: 1, string: '[{\"role\":5}]'}]}]\n", "prompts[0].versions[0].string: Invalid type for 'messages[0].role'"},
+			{header + "prompts: [{id: 018f0000-0000-7000-8000-00000000000b, slug: pp, name: P, workspace_id: 00000000-0000-0000-0000-000000000000, published: 1, versions: [{number: 1, string: 'x', parameters: {temperature: hot}}]}]\n", "prompts[0].versions[0].parameters.temperature: "},
+			{header + "prompts: [{id: 018f0000-0000-7000-8000-00000000000b, slug: pp, name: P, workspace_id: 00000000-0000-0000-0000-000000000000, published: 1, versions: [{number: 1, string: '{{>pp-missing}}'}]}]\n", "prompts[0].versions[0].string: the workspace has no partial \"pp-missing\""},
 			{header + "organisation: [{name: X, id: y}, {name: Z}]\n", "organisation[1].id: another object"},
 		} {
 			c.fails(bad.message, "import", write(t, "bad.yaml", bad.text))

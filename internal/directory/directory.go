@@ -153,6 +153,9 @@ func (d *Directory) Create(tx *storage.Txn) (*Organisation, *Workspace, error) {
 // memory.
 const MaxWorkspaces = 10_000
 
+// MaxIcon is the maximum size of a workspace's icon, in bytes. Emojis of families take some 40.
+const MaxIcon = 64
+
 // AddWorkspace stores a new workspace, whose ID and slug are set. An error that wraps
 // storage.ErrExists means that the slug is taken; a [storage.FullError], that there are
 // MaxWorkspaces already.

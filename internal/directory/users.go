@@ -86,6 +86,9 @@ func (d *Directory) PutUser(tx *storage.Txn, u *User) error {
 // RemoveUser removes a user, who must be in no workspace.
 func (d *Directory) RemoveUser(tx *storage.Txn, id string) error { return d.users.Delete(tx, id) }
 
+// LastOwner says why the role of a user does not change.
+const LastOwner = "The last owner of the organisation cannot be removed, and stays an owner"
+
 // Owners returns how many owners the organisation has, in a transaction (see [Directory.In]).
 func (d *Directory) Owners() int { return d.users.Count(byRole, string(roles.Owner)) }
 

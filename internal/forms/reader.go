@@ -48,6 +48,8 @@ const (
 	closed                 // what is behind the closing delimiter
 )
 
+var crlf = []byte("\r\n")
+
 // NewReader returns a Reader of the form that src has, of length bytes (negative: that is unknown), for visitors.
 func NewReader(src io.Reader, boundary string, length int64, visitors ...Visitor) *Reader {
 	return &Reader{src: src, dash: []byte("--" + boundary), length: length, visitors: visitors}
@@ -72,7 +74,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 
 // complete reports whether the form may end here.
 func (r *Reader) complete() bool {
-	return r.state == closed && (len(r.window) == 0 || len(r.window) == len("\r\n"))
+	return r.state == closed && (len(r.window) == 0 || len(r.window) == len(crlf))
 }
 
 func (r *Reader) look(b []byte) error {
@@ -109,7 +111,7 @@ func (r *Reader) step(w []byte) (n int, again bool, err error) {
 	case inValue:
 		return r.inPart(w)
 	}
-	if !bytes.HasPrefix([]byte("\r\n"), w) {
+	if !bytes.HasPrefix(crlf, w) {
 		return 0, false, errEnd
 	}
 	return 0, false, nil
@@ -117,7 +119,7 @@ func (r *Reader) step(w []byte) (n int, again bool, err error) {
 
 func (r *Reader) afterDelimiter(w []byte) (n int, again bool, err error) {
 	switch {
-	case bytes.HasPrefix(w, []byte("\r\n")):
+	case bytes.HasPrefix(w, crlf):
 		if r.parts++; r.parts > MaxParts {
 			return 0, false, ErrParts
 		}
@@ -168,7 +170,7 @@ func (r *Reader) inPart(w []byte) (n int, again bool, err error) {
 		return n, false, r.data(w[:n])
 	}
 	n = i - 2
-	if n < 0 || !bytes.Equal(w[n:i], []byte("\r\n")) {
+	if n < 0 || !bytes.Equal(w[n:i], crlf) {
 		return 0, false, errDelimiter
 	}
 	if err := r.data(w[:n]); err != nil {

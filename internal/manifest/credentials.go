@@ -1,11 +1,10 @@
 package manifest
 
 import (
-	"encoding/hex"
 	stdjson "encoding/json"
+	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -14,6 +13,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/plugins"
 	"github.com/caddy-gw/gateway/internal/routing"
+	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/secrets"
 )
 
@@ -66,62 +66,138 @@ func (x *session) writeCredential(kind string, c *credentials.Credential, f *for
 	return err
 }
 
-// readCredential takes the secrets of a credential out of an object.
-func (x *session) readCredential(kind string, f *form, old *credentials.Credential, at string) (func(*credentials.Credential) error, error) {
-	of, id := kind+"/"+f.get("id").Str, f.get("id").Str
-	key, config := f.take("key"), f.take("model_config")
-	if key.Exists() && key.Type != gjson.String {
-		return nil, wrong(at+".key", "expected a text")
+// boundOf returns the secrets of a credential of the store, or nil, with where they go, and its settings as they are in
+// documents.
+func (x *session) boundOf(old *credentials.Credential) (key credentials.Secret, settings map[string]string, bound *credentials.Binding, err error) {
+	settings, bound = make(map[string]string), new(credentials.Binding)
+	if old == nil || old.Sealed == nil {
+		return key, settings, bound, nil
 	}
-	secret, err := x.open(of, at+".key", key.Str, func() (string, bool) {
-		if old == nil || old.Sealed == nil {
-			return "", false
-		}
-		k, err := x.Keyring.OpenKey(old)
-		return k.Reveal(), err == nil
-	})
+	if key, err = x.Keyring.OpenKey(old); err != nil {
+		return key, nil, nil, err
+	}
+	text, err := x.settingsOf(old)
 	if err != nil {
-		return nil, err
+		return key, nil, nil, err
+	}
+	if text != "" {
+		all, err := normal([]byte(text))
+		if err != nil {
+			return key, nil, nil, err
+		}
+		text = string(all)
+	}
+	_, err = routing.ReplaceSecrets(text, func(path, value string) (string, error) {
+		settings[path] = value
+		return value, nil
+	})
+	return key, settings, routing.BindCredential(old, text, key), err
+}
+
+// keep refuses to keep a secret of the store that would go elsewhere than it went.
+func keep(bound *credentials.Binding, field string, to credentials.Destination, at string) error {
+	refused := new(credentials.BindingError)
+	err := bound.Keep(field, to)
+	if !errors.As(err, &refused) {
+		return err
+	}
+	if routing.IsPlace(refused.Field) {
+		at += ".model_config"
+	}
+	return wrong(at+"."+refused.Field, "%s", refused.Why)
+}
+
+// readCredential takes the secrets of a credential out of an object. The key is kept if the object has none, and so is what is
+// [Omitted], if it goes where it went. sent: the object has a key.
+func (x *session) readCredential(kind string, f *form, old *credentials.Credential, at string) (sent bool, finish func(*credentials.Credential) error, err error) {
+	id := f.get("id").Str
+	of, key, config := kind+"/"+id, f.take("key"), f.take("model_config")
+	if key.Exists() && key.Type != gjson.String {
+		return false, nil, wrong(at+".key", "expected a text")
+	}
+	if config.Type == gjson.Null {
+		config.Raw = "{}"
+	}
+	had, stored, bound, err := x.boundOf(old)
+	if err != nil {
+		return false, nil, err
+	}
+	host := f.get("custom_host").Str
+	if list, _ := routing.Settings([]byte(config.Raw), x.ParseOptions); host == "" {
+		host = routing.Host(list) // a setting may be the address
+	}
+	to := routing.CredentialDestination(&credentials.Credential{Provider: f.get("provider").Str, CustomHost: host}, config.Raw)
+	mapped := f.get(`mappings.#(field=="` + credentials.MappedKey + `")`).Exists()
+	var secret string
+	switch {
+	case !key.Exists() && !mapped:
+		secret = had.Reveal()
+	case key.Exists():
+		if secret, err = x.open(of, at+".key", key.Str, func() (string, bool) { return had.Reveal(), old != nil && old.Sealed != nil }); err != nil {
+			return false, nil, err
+		}
+		if secret != "" && mapped {
+			return false, nil, wrong(at+".key", "mappings has it from a secret reference; leave it out")
+		}
+	}
+	if sent = key.Exists() && key.Str != Omitted; !sent && secret != "" {
+		if err := keep(bound, credentials.MappedKey, to, at); err != nil {
+			return false, nil, err
+		}
 	}
 	if !credentials.Sendable(secret) {
-		return nil, wrong(at+".key", "expected no white space around it and no control characters")
+		return false, nil, wrong(at+".key", "expected no white space around it and no control characters")
 	}
-	sealed := &credentials.Credential{ID: id}
-	if config.Exists() {
-		stored := make(map[string]string)
-		if old != nil {
-			text, err := x.settingsOf(old)
+	text, err := routing.ReplaceSecrets(config.Raw, func(path, value string) (string, error) {
+		if value == Omitted {
+			if err := keep(bound, path, to, at); err != nil {
+				return "", err
+			}
+		}
+		return x.open(of, at+".model_config."+path, value, func() (string, bool) { v, ok := stored[path]; return v, ok })
+	})
+	if err != nil {
+		return false, nil, err
+	}
+	list, faults := routing.Settings([]byte(text), x.ParseOptions)
+	if len(faults) > 0 {
+		return false, nil, wrong(at+".model_config", "%s", strings.Join(faults.Strings(), "; "))
+	}
+	settings := make(map[string]credentials.Secret, len(list))
+	for _, s := range list {
+		settings[s.Name] = s.Value
+	}
+	return sent, func(c *credentials.Credential) error {
+		if _, ok := providers.Lookup(c.Provider); !ok {
+			return wrong(at+".provider", "there is no provider %q", credentials.Clip(c.Provider))
+		}
+		c.CustomHost = host
+		if c.CustomHost != "" && (old == nil || c.CustomHost != old.CustomHost) {
+			if _, err := x.Guard.Check(c.CustomHost); err != nil {
+				return wrong(at+".custom_host", "%s", credentials.CustomHostError(err).Message)
+			}
+		}
+		if err := routing.CheckMappings(c.Mappings, refuse(at+".mappings")); err != nil {
+			return err
+		}
+		for _, m := range c.Mappings {
+			if s := settings[m.Field]; !s.Empty() {
+				return wrong(at+".model_config."+m.Field, "mappings has it from a secret reference; leave it out")
+			}
+		}
+		if config.Exists() && config.Type != gjson.Null {
+			c.ModelConfig = stdjson.RawMessage(routing.Mask(text))
+		}
+		if err := x.Keyring.SealSettings(c, settings); err != nil {
+			return err
+		}
+		if old == nil || c.CustomHost != old.CustomHost || string(c.ModelConfig) != string(old.ModelConfig) {
+			err := providers.CheckAddress(c.Provider, c.CustomHost, func(setting string) bool { s := settings[setting]; return !s.Empty() },
+				refuseIn(at, "custom_host"))
 			if err != nil {
-				return nil, err
-			}
-			if _, err := routing.ReplaceSecrets(text, func(path, value string) (string, error) {
-				stored[path] = value
-				return value, nil
-			}); err != nil {
-				return nil, err
+				return err
 			}
 		}
-		text, err := routing.ReplaceSecrets(config.Raw, func(path, value string) (string, error) {
-			return x.open(of, at+".model_config."+path, value, func() (string, bool) { v, ok := stored[path]; return v, ok })
-		})
-		if err != nil {
-			return nil, err
-		}
-		list, faults := routing.Settings([]byte(text), x.ParseOptions)
-		if len(faults) > 0 {
-			return nil, wrong(at+".model_config", "%s", strings.Join(faults.Strings(), "; "))
-		}
-		settings := make(map[string]credentials.Secret, len(list))
-		for _, s := range list {
-			settings[s.Name] = s.Value
-		}
-		if err := x.Keyring.SealSettings(sealed, settings); err != nil {
-			return nil, err
-		}
-		sealed.ModelConfig = stdjson.RawMessage(routing.Mask(text))
-	}
-	return func(c *credentials.Credential) error {
-		c.Settings, c.ModelConfig = sealed.Settings, sealed.ModelConfig
 		return x.Keyring.SealKey(c, credentials.NewSecret(secret))
 	}, nil
 }
@@ -136,18 +212,20 @@ func readVirtualKey(x *session, f *form, old *credentials.VirtualKey, at string)
 		stored = &old.Credential
 	}
 	provided := f.get("integration_id").Str != ""
-	if provided && (f.get("key").Exists() || f.get("model_config").Exists()) {
-		return nil, wrong(at+".key", "expected neither key nor model_config with integration_id, which has them")
+	if provided {
+		for _, name := range []string{"key", "model_config", "custom_host", "mappings"} {
+			if f.get(name).Exists() {
+				return nil, wrong(at+"."+name, "expected none with integration_id, which has it")
+			}
+		}
+		return func(v *credentials.VirtualKey) error { v.OwnSlug = true; return nil }, nil
 	}
-	finish, err := x.readCredential("virtual_keys", f, stored, at)
+	_, finish, err := x.readCredential("virtual_keys", f, stored, at)
 	if err != nil {
 		return nil, err
 	}
 	return func(v *credentials.VirtualKey) error {
 		v.OwnSlug = true
-		if provided {
-			return nil
-		}
 		return finish(&v.Credential)
 	}, nil
 }
@@ -155,80 +233,6 @@ func readVirtualKey(x *session, f *form, old *credentials.VirtualKey, at string)
 func decodeVirtualKey(text []byte, v *credentials.VirtualKey) error {
 	type plain credentials.VirtualKey // without its own way to be read, which takes unknown members
 	return json.Unmarshal(text, (*plain)(v), json.RejectUnknownMembers(true))
-}
-
-func decodeIntegration(text []byte, i *credentials.Integration) error {
-	type plain credentials.Integration
-	return json.Unmarshal(text, (*plain)(i), json.RejectUnknownMembers(true))
-}
-
-func writeIntegration(x *session, i *credentials.Integration, f *form) error {
-	for n := range i.Models {
-		at := "models." + strconv.Itoa(n) + "."
-		headers, err := x.Keyring.OpenHeaders(i, &i.Models[n])
-		if err != nil {
-			return err
-		}
-		f.drop(at+"headers", at+"hints")
-		if len(headers) > 0 {
-			for name, value := range headers {
-				headers[name] = x.seal("integrations/"+i.ID, value)
-			}
-			f.set(at+"headers", headers)
-		}
-	}
-	return x.writeCredential("integrations", &i.Credential, f)
-}
-
-func readIntegration(x *session, f *form, old *credentials.Integration, at string) (func(*credentials.Integration) error, error) {
-	of := "integrations/" + f.get("id").Str
-	var stored *credentials.Credential
-	if old != nil {
-		stored = &old.Credential
-	}
-	all := make(map[string]map[string]string) // headers by model
-	for n, m := range f.get("models").Array() {
-		at, path := at+".models["+strconv.Itoa(n)+"].headers", "models."+strconv.Itoa(n)+"."
-		headers := f.take(path + "headers")
-		if f.get(path + "hints").Exists() {
-			return nil, wrong(at, "unknown member hints")
-		}
-		if !headers.Exists() {
-			continue
-		}
-		slug, opened := m.Get("slug").Str, make(map[string]string)
-		had := make(map[string]string)
-		if old != nil {
-			if model, ok := old.Model(slug); ok {
-				var err error
-				if had, err = x.Keyring.OpenHeaders(old, model); err != nil {
-					return nil, err
-				}
-			}
-		}
-		if err := stdjson.Unmarshal([]byte(headers.Raw), &opened); err != nil {
-			return nil, wrong(at, "expected an object of texts")
-		}
-		for name, value := range opened {
-			var err error
-			if opened[name], err = x.open(of, at+"."+credentials.Clip(name), value, func() (string, bool) { v, ok := had[name]; return v, ok }); err != nil {
-				return nil, err
-			}
-		}
-		all[slug] = opened
-	}
-	finish, err := x.readCredential("integrations", f, stored, at)
-	if err != nil {
-		return nil, err
-	}
-	return func(i *credentials.Integration) error {
-		for n := range i.Models {
-			if err := x.Keyring.SealHeaders(i, &i.Models[n], all[i.Models[n].Slug]); err != nil {
-				return err
-			}
-		}
-		return finish(&i.Credential)
-	}, nil
 }
 
 func writeSecretReference(x *session, r *credentials.SecretReference, f *form) error {
@@ -251,25 +255,34 @@ func writeSecretReference(x *session, r *credentials.SecretReference, f *form) e
 }
 
 func readSecretReference(x *session, f *form, old *credentials.SecretReference, at string) (func(*credentials.SecretReference) error, error) {
-	of, sent := "secret_references/"+f.get("id").Str, f.take("auth")
-	auth, had := make(map[string]string), map[string]string(nil)
+	of, given := "secret_references/"+f.get("id").Str, f.take("auth")
+	auth, had, sent := make(map[string]string), map[string]string(nil), map[string]bool(nil)
 	if old != nil {
 		var err error
 		if had, err = x.Keyring.OpenAuth(old); err != nil {
 			return nil, err
 		}
 	}
-	if sent.Exists() {
+	if given.Exists() {
 		var err error
-		if auth, err = x.openTexts(of, at+".auth", sent, had); err != nil {
+		if auth, sent, err = x.openTexts(of, at+".auth", given, had); err != nil {
 			return nil, err
 		}
 	}
 	return func(r *credentials.SecretReference) error {
-		if _, ok := x.Managers[r.Manager]; !ok {
+		m, ok := x.Managers[r.Manager]
+		switch {
+		case !ok:
 			return wrong(at+".manager", "expected one of %s", strings.Join(slices.Sorted(maps.Keys(x.Managers)), ", "))
+		case old != nil && r.Path == old.Path && r.Manager == old.Manager && maps.Equal(auth, had): // as the store has it
+			return x.Keyring.SealAuth(r, auth)
 		}
-		return x.Keyring.SealAuth(r, auth)
+		checked, err := secrets.CheckReference(m, x.Guard, r, had, auth, func(name string) bool { return sent[name] },
+			refuse(at+".", "auth_config", "auth", "manager_type", "manager", secrets.FieldPath, "path"))
+		if err != nil {
+			return err
+		}
+		return x.Keyring.SealAuth(r, checked)
 	}, nil
 }
 
@@ -291,8 +304,8 @@ func writePlugin(x *session, p *plugins.Plugin, f *form) error {
 }
 
 func readPlugin(x *session, f *form, old *plugins.Plugin, at string) (func(*plugins.Plugin) error, error) {
-	sent := f.take("settings")
-	if !sent.Exists() {
+	given := f.take("settings")
+	if !given.Exists() {
 		return func(p *plugins.Plugin) error { return x.Plugins.Seal(p, nil) }, nil
 	}
 	var had map[string]string
@@ -302,111 +315,36 @@ func readPlugin(x *session, f *form, old *plugins.Plugin, at string) (func(*plug
 			return nil, err
 		}
 	}
-	settings, err := x.openTexts("plugins/"+f.get("id").Str, at+".settings", sent, had)
-	return func(p *plugins.Plugin) error { return x.Plugins.Seal(p, settings) }, err
-}
-
-// openTexts opens those texts of an object that are sealed; had are those that the store has.
-func (x *session) openTexts(of, at string, sent gjson.Result, had map[string]string) (map[string]string, error) {
-	texts := make(map[string]string)
-	if err := stdjson.Unmarshal([]byte(sent.Raw), &texts); err != nil {
-		return nil, wrong(at, "expected an object of texts")
-	}
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		var err error
-		if texts[name], err = x.open(of, at+"."+credentials.Clip(name), texts[name], func() (string, bool) { v, ok := had[name]; return v, ok }); err != nil {
-			return nil, err
-		}
-	}
-	return texts, nil
-}
-
-// writeDigest puts the digest of a secret that only its owner has into an object.
-func (x *session) writeDigest(of, name string, digest *[32]byte, f *form) {
-	f.drop(name)
-	if digest != nil {
-		f.set(name, x.seal(of, hex.EncodeToString(digest[:])))
-	}
-}
-
-// readDigest takes a digest out of an object; nil: there is none.
-func (x *session) readDigest(of, name string, f *form, at string) (*[32]byte, error) {
-	sent := f.take(name)
-	if !sent.Exists() {
-		return nil, nil
-	}
-	text, err := x.open(of, at+"."+name, sent.Str, nil)
+	settings, sent, err := x.openTexts("plugins/"+f.get("id").Str, at+".settings", given, had)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := hex.DecodeString(text)
-	if digest := new([32]byte); err == nil && copy(digest[:], raw) == len(digest) && len(raw) == len(digest) {
-		return digest, nil
-	}
-	return nil, wrong(at+"."+name, "expected a sealed SHA-256 in hex")
-}
-
-func writeAPIKey(x *session, k *credentials.APIKey, f *form) error {
-	of := "api_keys/" + k.ID
-	x.writeDigest(of, "digest", (*[32]byte)(&k.Digest), f)
-	x.writeDigest(of, "previous", (*[32]byte)(k.Previous), f)
-	return nil
-}
-
-func readAPIKey(x *session, f *form, old *credentials.APIKey, at string) (func(*credentials.APIKey) error, error) {
-	of := "api_keys/" + f.get("id").Str
-	digest, err := x.readDigest(of, "digest", f, at)
-	if err != nil {
-		return nil, err
-	}
-	previous, err := x.readDigest(of, "previous", f, at)
-	if err != nil {
-		return nil, err
-	}
-	return func(k *credentials.APIKey) error {
-		switch {
-		case old != nil: // its secret may have been rotated since
-			k.Digest, k.Previous, k.PreviousUntil, k.Hint, k.Unclaimed = old.Digest, old.Previous, old.PreviousUntil, old.Hint, old.Unclaimed
-			k.NotifiedExpiring, k.NotifiedRotating, k.NotifiedExpired = old.NotifiedExpiring, old.NotifiedRotating, old.NotifiedExpired
-			if k.Rotation != nil && old.Rotation != nil && k.Rotation.Period == old.Rotation.Period && k.Rotation.Days == old.Rotation.Days {
-				k.Rotation.NextAt = old.Rotation.NextAt
+	return func(p *plugins.Plugin) error {
+		if v, name, ok := plugins.Name(p.For); ok && name == p.For && (old == nil || !maps.Equal(settings, had)) {
+			var err error
+			if settings, err = plugins.Check(v, p.For, "settings.", had, settings, func(name string) bool { return sent[name] }, x.ParseOptions.CheckHost, refuse(at+".")); err != nil {
+				return err
 			}
-			return nil
-		case digest == nil:
-			return wrong(at+".digest", "required for a key that the store does not have; caddy gw key create makes new keys")
 		}
-		k.Digest, k.Previous = *digest, (*credentials.Digest)(previous)
-		return nil
+		return x.Plugins.Seal(p, settings)
 	}, nil
 }
 
-// uniqueOfKey has the digests by which a key is found.
-func uniqueOfKey(k *credentials.APIKey) []string {
-	all := []string{hex.EncodeToString(k.Digest[:])}
-	if k.Previous != nil {
-		all = append(all, hex.EncodeToString(k.Previous[:]))
+// openTexts opens those texts of an object that are sealed; had are those that the store has. sent are the names
+// of those that are not kept from there.
+func (x *session) openTexts(of, at string, given gjson.Result, had map[string]string) (texts map[string]string, sent map[string]bool, err error) {
+	texts, sent = make(map[string]string), make(map[string]bool)
+	if err := stdjson.Unmarshal([]byte(given.Raw), &texts); err != nil {
+		return nil, nil, wrong(at, "expected an object of texts")
 	}
-	return all
-}
-
-func checkAPIKey(_ *session, k *credentials.APIKey) error {
-	if k.Kind != credentials.OrganisationService && !k.Kind.Workspace() {
-		return wrong("kind", "expected %s, %s or %s", credentials.OrganisationService, credentials.WorkspaceService, credentials.WorkspaceUser)
-	}
-	if k.Kind.Workspace() != (k.WorkspaceID != "") {
-		return wrong("workspace_id", "expected one for a key of a workspace, and none for one of the organisation")
-	}
-	for i, scope := range k.Scopes {
-		if !k.Kind.MayHold(scope) {
-			return wrong("scopes["+strconv.Itoa(i)+"]", "a key of kind %s cannot hold %q", k.Kind, credentials.Clip(scope))
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if texts[name] != Omitted {
+			sent[name] = true
+		}
+		var err error
+		if texts[name], err = x.open(of, at+"."+credentials.Clip(name), texts[name], func() (string, bool) { v, ok := had[name]; return v, ok }); err != nil {
+			return nil, nil, err
 		}
 	}
-	if r := k.Rotation; r != nil && (r.Period != "" || r.Days != 0) {
-		checked := *r
-		checked.NextAt = nil
-		if err := checked.Begin(k.CreatedAt); err != nil {
-			return wrong("rotation", "%v", err)
-		}
-	}
-	return nil
+	return texts, sent, nil
 }

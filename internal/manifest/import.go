@@ -1,11 +1,13 @@
 package manifest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
@@ -26,14 +28,27 @@ type Report struct {
 	Changes   []Change       `json:"changes"`
 	Unchanged int            `json:"unchanged"` // objects
 	Kept      map[string]int `json:"kept"`      // how many objects of a kind the store has and the document has not
+	Others    []Other        `json:"others"`    // those, at most [MaxOthers], by kind and name
 	DryRun    bool           `json:"dry_run"`
 }
+
+// An Other is an object that the store has and a document has not.
+type Other struct {
+	Kind string `json:"kind"`
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// MaxOthers bounds the objects that a report names although they are not in the document.
+const MaxOthers = 100
 
 // An Import is a document to be imported.
 type Import struct {
 	Document Document
 	Sealer   *Sealer // of its secrets; nil: none is sealed
 	DryRun   bool    // nothing is changed
+	// AllowMissing: what configs, prompts and model aliases refer to need not exist.
+	AllowMissing bool
 	// Record is the beginning of the rows of the audit trail: who imports.
 	Record audit.Record
 }
@@ -63,11 +78,12 @@ func (s *Services) Import(ctx context.Context, in *Import) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps, kept, err := x.plan(in.Document)
+	x.allowMissing = in.AllowMissing
+	steps, kept, others, err := x.plan(in.Document)
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Changes: []Change{}, Kept: kept, DryRun: in.DryRun}
+	report := &Report{Changes: []Change{}, Kept: kept, Others: others, DryRun: in.DryRun}
 	var todo []*step
 	for _, p := range steps {
 		if len(p.changes) == 0 && !p.created {
@@ -144,9 +160,9 @@ func (p *step) failed(err error) error {
 }
 
 // plan checks a document, and returns what to do for each of its objects.
-func (x *session) plan(d Document) (steps []*step, kept map[string]int, err error) {
+func (x *session) plan(d Document) (steps []*step, kept map[string]int, others []Other, err error) {
 	known := make(map[string]map[string]bool) // the ids of each kind, in the store and in the document
-	kept = make(map[string]int)
+	kept, others = make(map[string]int), []Other{}
 	for _, k := range kinds {
 		here := make(map[string]bool)
 		first := len(steps)
@@ -154,29 +170,36 @@ func (x *session) plan(d Document) (steps []*step, kept map[string]int, err erro
 			at := fmt.Sprintf("%s[%d]", k.name(), i)
 			p, err := k.plan(x, object, at)
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
 			if here[p.id] {
-				return nil, nil, wrong(at+".id", "another object of the document has it")
+				return nil, nil, nil, wrong(at+".id", "another object of the document has it")
 			}
 			here[p.id] = true
+			if p.kind == "workspaces" {
+				x.slugs[p.label] = p.id
+			}
 			steps = append(steps, p)
 		}
 		taken := make(map[string]bool)
-		for id, unique := range k.stored(x) {
+		left := []Other{}
+		for id, o := range k.stored(x) {
 			if here[id] {
 				continue
 			}
 			kept[k.name()]++
+			left = append(left, Other{k.name(), x.symbolic(id), o.label})
 			here[id] = true
-			for _, value := range unique {
+			for _, value := range o.unique {
 				taken[value] = true
 			}
 		}
+		slices.SortFunc(left, func(a, b Other) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+		others = append(others, left[:min(len(left), MaxOthers-len(others))]...)
 		for _, p := range steps[first:] {
 			for _, value := range p.unique {
 				if taken[value] {
-					return nil, nil, wrong(p.at, "another object has the same slug, name or address (%s)", credentials.Clip(value))
+					return nil, nil, nil, wrong(p.at, "another object has the same slug, name or address (%s)", credentials.Clip(value))
 				}
 				taken[value] = true
 			}
@@ -184,11 +207,34 @@ func (x *session) plan(d Document) (steps []*step, kept map[string]int, err erro
 		known[k.name()] = here
 	}
 	for _, p := range steps {
+		if !p.created && len(p.changes) == 0 { // as the store has it
+			continue
+		}
 		for _, r := range p.refs {
 			if r.id != "" && !known[r.kind][r.id] {
-				return nil, nil, wrong(p.at+"."+r.field, "there is no object of %s with the id %q, neither in the document nor in the store", r.kind, credentials.Clip(r.id))
+				return nil, nil, nil, wrong(p.at+"."+r.field, "there is no object of %s with the id %q, neither in the document nor in the store", r.kind, credentials.Clip(r.id))
 			}
 		}
 	}
-	return steps, kept, x.checkPartials()
+	w := &whole{session: x, kinds: kinds, planned: make(map[string]map[string]any), indexes: make(map[string]any)}
+	for _, p := range steps {
+		if w.planned[p.kind] == nil {
+			w.planned[p.kind] = make(map[string]any)
+		}
+		w.planned[p.kind][p.id] = p.row
+	}
+	if err := w.checkOwners(steps); err != nil {
+		return nil, nil, nil, err
+	}
+	for _, p := range steps {
+		if p.whole != nil {
+			if err := p.whole(w); err != nil {
+				return nil, nil, nil, err
+			}
+		}
+	}
+	if err := x.checkPartials(); err != nil {
+		return nil, nil, nil, err
+	}
+	return steps, kept, others, nil
 }

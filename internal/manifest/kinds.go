@@ -2,10 +2,9 @@ package manifest
 
 import (
 	"context"
-	stdjson "encoding/json"
+	"errors"
 	"fmt"
-	"net/mail"
-	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -17,10 +16,10 @@ import (
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/plugins"
 	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/versions"
-	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -30,14 +29,18 @@ var kinds = []kind{
 	&table[directory.Organisation]{
 		list: "organisation", scope: "organisation", collection: "organisation", single: true,
 		id: func(o *directory.Organisation) string { return o.ID }, called: func(o *directory.Organisation) string { return o.Name },
-		hidden: []string{"created_at"},
+		hidden: []string{"created_at"}, composite: true,
+		refs:  func(o *directory.Organisation) []ref { return guardrailRefs(&o.Guardrails) },
+		check: checkOrganisation, write: writeIssuers, read: readIssuers,
 	},
 	&table[directory.Workspace]{
 		list: "workspaces", scope: "workspaces", collection: "workspace", foreign: true, fixed: []string{"default"},
 		id: func(w *directory.Workspace) string { return w.ID }, called: func(w *directory.Workspace) string { return w.Slug },
 		unique: func(w *directory.Workspace) []string { return []string{"slug " + w.Slug} },
-		refs:   func(w *directory.Workspace) []ref { return []ref{{"user_key_config", "configs", w.UserKeyConfig}} },
-		check:  checkWorkspace,
+		refs: func(w *directory.Workspace) []ref {
+			return append(guardrailRefs(&w.Guardrails), ref{"user_key_config", "configs", w.UserKeyConfig})
+		},
+		check: checkWorkspace, whole: (*whole).checkWorkspaceConfig,
 		write: func(_ *session, w *directory.Workspace, f *form) error {
 			if w.Default { // each store has its own
 				f.drop("created_at")
@@ -52,7 +55,7 @@ var kinds = []kind{
 		check:  checkUser,
 	},
 	&table[directory.Member]{
-		list: "members", scope: "workspace_users", collection: "member",
+		list: "members", composite: true, scope: "workspace_users", collection: "member",
 		id: func(m *directory.Member) string {
 			if m.WorkspaceID == "" && m.UserID == "" {
 				return ""
@@ -63,7 +66,7 @@ var kinds = []kind{
 		refs: func(m *directory.Member) []ref {
 			return []ref{{"workspace_id", "workspaces", m.WorkspaceID}, {"user_id", "users", m.UserID}}
 		},
-		check: func(_ *session, m *directory.Member) error {
+		check: func(_ *session, m, _ *directory.Member) error {
 			if m.WorkspaceID == "" || m.UserID == "" {
 				return wrong("workspace_id", "expected one with user_id")
 			}
@@ -74,7 +77,7 @@ var kinds = []kind{
 		},
 	},
 	&table[credentials.SecretReference]{
-		list: "secret_references", scope: "secret_references", collection: "secret-reference", foreign: true, fixed: []string{"manager"},
+		list: "secret_references", scope: "secret_references", collection: "secret-reference", foreign: true, fixed: []string{"manager", "slug"},
 		id: func(r *credentials.SecretReference) string { return r.ID }, called: func(r *credentials.SecretReference) string { return r.Slug },
 		unique: func(r *credentials.SecretReference) []string { return []string{"slug " + r.Slug} },
 		refs: func(r *credentials.SecretReference) (all []ref) {
@@ -83,11 +86,11 @@ var kinds = []kind{
 			}
 			return all
 		},
-		check: func(_ *session, r *credentials.SecretReference) error { return checkSlug(r.Slug) },
+		check: checkSecretReference,
 		write: writeSecretReference, read: readSecretReference,
 	},
 	&table[credentials.Integration]{
-		list: "integrations", scope: "integrations", collection: "integration", foreign: true, hidden: credentialFields, fixed: []string{"provider", "workspace_id"},
+		list: "integrations", scope: "integrations", collection: "integration", foreign: true, hidden: credentialFields, fixed: []string{"provider", "workspace_id", "slug"},
 		id: func(i *credentials.Integration) string { return i.ID }, called: func(i *credentials.Integration) string { return i.Slug },
 		unique: func(i *credentials.Integration) []string { return []string{"slug " + i.WorkspaceID + "/" + i.Slug} },
 		refs: func(i *credentials.Integration) []ref {
@@ -97,26 +100,38 @@ var kinds = []kind{
 			}
 			return all
 		},
-		check: func(_ *session, i *credentials.Integration) error { return checkCredential(&i.Credential, i.Slug) },
+		check: func(_ *session, i, _ *credentials.Integration) error {
+			if err := credentials.CheckTags(i.Tags); err != nil {
+				return wrong("tags", "%v", err)
+			}
+			if i.Adjustments != nil {
+				if _, err := prices.ParseAdjustment(i.Adjustments); err != nil {
+					return wrong("adjustments", "%v", err)
+				}
+			}
+			return checkSlug(i.Slug)
+		},
+		whole: (*whole).checkIntegration,
 		write: writeIntegration, read: readIntegration, decode: decodeIntegration,
 	},
 	&table[credentials.VirtualKey]{
-		list: "virtual_keys", scope: "virtual_keys", collection: "virtual-key", hidden: credentialFields, fixed: []string{"provider", "workspace_id", "integration_id"},
+		list: "virtual_keys", scope: "virtual_keys", collection: "virtual-key", hidden: credentialFields, fixed: []string{"provider", "workspace_id", "integration_id", "slug"},
 		id: func(v *credentials.VirtualKey) string { return v.ID }, called: func(v *credentials.VirtualKey) string { return v.Slug },
 		unique: func(v *credentials.VirtualKey) []string { return []string{"slug " + v.WorkspaceID + "/" + v.Slug} },
 		refs: func(v *credentials.VirtualKey) []ref {
 			return append(mapped(&v.Credential), ref{"workspace_id", "workspaces", v.WorkspaceID}, ref{"integration_id", "integrations", v.IntegrationID})
 		},
-		check: func(_ *session, v *credentials.VirtualKey) error {
+		check: func(_ *session, v, _ *credentials.VirtualKey) error {
 			if v.WorkspaceID == "" {
 				return wrong("workspace_id", "required")
 			}
-			return checkCredential(&v.Credential, v.Slug)
+			return checkSlug(v.Slug)
 		},
+		whole: (*whole).checkVirtualKey,
 		write: writeVirtualKey, read: readVirtualKey, decode: decodeVirtualKey,
 	},
 	&table[prompts.Collection]{
-		list: "collections", scope: "collections", collection: "prompt-collection", fixed: []string{"workspace_id"},
+		list: "collections", scope: "collections", collection: "prompt-collection", fixed: []string{"workspace_id", "slug"},
 		id: func(c *prompts.Collection) string { return c.ID }, called: func(c *prompts.Collection) string { return c.Slug },
 		unique: func(c *prompts.Collection) []string { return []string{"slug " + c.Slug} },
 		refs: func(c *prompts.Collection) []ref {
@@ -126,23 +141,29 @@ var kinds = []kind{
 			}
 			return all
 		},
-		check: func(_ *session, c *prompts.Collection) error { return checkSlugIn(c.Slug, c.WorkspaceID) },
+		check: func(_ *session, c, _ *prompts.Collection) error { return checkSlugIn(c.Slug, c.WorkspaceID) },
+		whole: (*whole).checkCollection,
 	},
 	&table[prompts.Label]{
 		list: "labels", scope: "labels", collection: "prompt-label", foreign: true, fixed: []string{"workspace_id"},
 		id: func(l *prompts.Label) string { return l.ID }, called: func(l *prompts.Label) string { return l.Name },
 		unique: func(l *prompts.Label) []string { return []string{"name " + l.WorkspaceID + "/" + l.Name} },
 		refs:   func(l *prompts.Label) []ref { return []ref{{"workspace_id", "workspaces", l.WorkspaceID}} },
-		check: func(x *session, l *prompts.Label) error {
+		check: func(x *session, l, _ *prompts.Label) error {
 			x.labels[l.ID] = l
-			if l.Name == "" || l.WorkspaceID == "" {
-				return wrong("name", "expected one, and a workspace_id")
+			switch {
+			case l.WorkspaceID == "":
+				return wrong("workspace_id", "required")
+			case !prompts.ValidLabel(l.Name):
+				return wrong("name", "%s", prompts.LabelNames)
+			case slices.ContainsFunc(prompts.UniversalLabels(), func(u *prompts.Label) bool { return u.Name == l.Name }):
+				return wrong("name", "%q is a label of every workspace", l.Name)
 			}
 			return nil
 		},
 	},
 	&table[prompts.Prompt]{
-		list: "prompts", scope: "prompts", collection: "prompt", foreign: true, hidden: []string{"model"}, fixed: []string{"workspace_id", "partial"},
+		list: "prompts", scope: "prompts", collection: "prompt", foreign: true, hidden: []string{"model"}, fixed: []string{"workspace_id", "partial", "slug"},
 		id: func(p *prompts.Prompt) string { return p.ID }, called: func(p *prompts.Prompt) string { return p.Slug },
 		unique: func(p *prompts.Prompt) []string { return []string{"slug " + p.Slug} },
 		refs: func(p *prompts.Prompt) []ref {
@@ -152,15 +173,15 @@ var kinds = []kind{
 			}
 			return all
 		},
-		check: func(_ *session, p *prompts.Prompt) error { return checkSlugIn(p.Slug, p.WorkspaceID) },
-		write: writePrompt, read: readPrompt, put: putPrompt,
+		check: func(_ *session, p, _ *prompts.Prompt) error { return checkSlugIn(p.Slug, p.WorkspaceID) },
+		whole: (*whole).checkPrompt, write: writePrompt, read: readPrompt, put: putPrompt,
 	},
 	&table[hooks.Guardrail]{
-		list: "guardrails", scope: "guardrails", collection: "guardrail", foreign: true, hidden: []string{"updated_by"}, fixed: []string{"workspace_id"},
+		list: "guardrails", scope: "guardrails", collection: "guardrail", foreign: true, hidden: []string{"updated_by"}, fixed: []string{"workspace_id", "slug"},
 		id: func(g *hooks.Guardrail) string { return g.ID }, called: func(g *hooks.Guardrail) string { return g.Slug },
 		unique: func(g *hooks.Guardrail) []string { return []string{"slug " + g.Slug} },
 		refs:   func(g *hooks.Guardrail) []ref { return []ref{{"workspace_id", "workspaces", g.WorkspaceID}} },
-		check:  func(_ *session, g *hooks.Guardrail) error { return checkSlug(g.Slug) },
+		check:  func(_ *session, g, _ *hooks.Guardrail) error { return checkSlug(g.Slug) },
 		write: func(x *session, g *hooks.Guardrail, f *form) error {
 			return guardrailTexts.write(x, "guardrails/"+g.ID, g.Versions, f)
 		},
@@ -177,7 +198,7 @@ var kinds = []kind{
 		list: "plugins", scope: "plugins", collection: "plugin", foreign: true, fixed: []string{"for"},
 		id: func(p *plugins.Plugin) string { return p.ID }, called: func(p *plugins.Plugin) string { return p.For },
 		unique: func(p *plugins.Plugin) []string { return []string{"for " + p.For} },
-		check: func(_ *session, p *plugins.Plugin) error {
+		check: func(_ *session, p, _ *plugins.Plugin) error {
 			if _, name, ok := plugins.Name(p.For); !ok || name != p.For {
 				return wrong("for", "expected one of %s, or the id of a check of one", strings.Join(guardrails.VendorIDs(), ", "))
 			}
@@ -186,7 +207,7 @@ var kinds = []kind{
 		write: writePlugin, read: readPlugin,
 	},
 	&table[routing.Saved]{
-		list: "configs", scope: "configs", collection: "config", foreign: true, hidden: []string{"updated_by"}, fixed: []string{"workspace_id"},
+		list: "configs", scope: "configs", collection: "config", foreign: true, hidden: []string{"updated_by"}, fixed: []string{"workspace_id", "slug"},
 		id: func(c *routing.Saved) string { return c.ID }, called: func(c *routing.Saved) string { return c.Slug },
 		unique: func(c *routing.Saved) []string {
 			all := []string{"slug " + c.Slug}
@@ -196,7 +217,8 @@ var kinds = []kind{
 			return all
 		},
 		refs:  func(c *routing.Saved) []ref { return []ref{{"workspace_id", "workspaces", c.WorkspaceID}} },
-		check: func(_ *session, c *routing.Saved) error { return checkSlugIn(c.Slug, c.WorkspaceID) },
+		check: func(_ *session, c, _ *routing.Saved) error { return checkSlugIn(c.Slug, c.WorkspaceID) },
+		whole: (*whole).checkConfig,
 		write: func(x *session, c *routing.Saved, f *form) error {
 			return configTexts.write(x, "configs/"+c.ID, c.Versions, f)
 		},
@@ -216,7 +238,7 @@ var kinds = []kind{
 		refs: func(a *routing.Alias) []ref {
 			return []ref{{"workspace_id", "workspaces", a.WorkspaceID}, {"config_id", "configs", a.ConfigID}}
 		},
-		check: func(_ *session, a *routing.Alias) error {
+		check: func(_ *session, a, _ *routing.Alias) error {
 			switch {
 			case a.Name == "" || a.WorkspaceID == "":
 				return wrong("name", "expected one, and a workspace_id")
@@ -225,40 +247,35 @@ var kinds = []kind{
 			}
 			return nil
 		},
+		whole: (*whole).checkAlias,
 	},
 	&table[policies.RateLimit]{
-		list: "rate_limits", scope: "policies", collection: "rate-limit", foreign: true, fixed: []string{"workspace_id", "type", "unit"},
+		list: "rate_limits", unnamed: true, scope: "policies", collection: "rate-limit", foreign: true, fixed: []string{"workspace_id", "type", "unit"},
 		id: func(p *policies.RateLimit) string { return p.ID }, called: func(p *policies.RateLimit) string { return p.Name },
 		refs:  func(p *policies.RateLimit) []ref { return []ref{{"workspace_id", "workspaces", p.WorkspaceID}} },
-		check: func(_ *session, p *policies.RateLimit) error { return checkPolicy(&p.Policy, p.Validate()) },
+		check: func(_ *session, p, _ *policies.RateLimit) error { return checkPolicy(&p.Policy, p.Validate()) },
 		put: func(x *session, tx *storage.Txn, p *policies.RateLimit) error {
 			return x.Limits.Rates.In(tx).Put(tx, p)
 		},
 	},
 	&table[policies.UsageLimit]{
-		list: "usage_limits", scope: "policies", collection: "usage-limit", foreign: true, hidden: []string{"last_reset_at", "resets"}, fixed: []string{"workspace_id", "type"},
+		list: "usage_limits", unnamed: true, scope: "policies", collection: "usage-limit", foreign: true, hidden: []string{"last_reset_at", "resets"}, fixed: []string{"workspace_id", "type"},
 		id: func(p *policies.UsageLimit) string { return p.ID }, called: func(p *policies.UsageLimit) string { return p.Name },
 		keep: func(x *session, p, old *policies.UsageLimit) {
-			x.limited[p.ID] = old == nil || old.Limit != p.Limit
 			if old == nil {
 				keepSchedule(x, &p.Schedule, nil)
 				return
 			}
 			keepSchedule(x, &p.Schedule, &old.Schedule)
 		},
-		refs: func(p *policies.UsageLimit) []ref { return []ref{{"workspace_id", "workspaces", p.WorkspaceID}} },
-		check: func(x *session, p *policies.UsageLimit) error {
-			if err := checkPolicy(&p.Policy, p.Validate()); err != nil || !x.limited[p.ID] {
-				return err
-			}
-			return p.CheckLeast()
-		},
+		refs:  func(p *policies.UsageLimit) []ref { return []ref{{"workspace_id", "workspaces", p.WorkspaceID}} },
+		check: func(_ *session, p, _ *policies.UsageLimit) error { return checkPolicy(&p.Policy, p.Validate()) },
 		put: func(x *session, tx *storage.Txn, p *policies.UsageLimit) error {
 			return x.Limits.Budgets.In(tx).Put(tx, p)
 		},
 	},
 	&table[policies.Carried]{
-		list: "limits", scope: "policies", collection: "carried-limit", foreign: true, hidden: []string{"budget.last_reset_at", "budget.resets"}, fixed: []string{"workspace_id", "carrier"},
+		list: "limits", composite: true, scope: "policies", collection: "carried-limit", foreign: true, hidden: []string{"budget.last_reset_at", "budget.resets"}, fixed: []string{"workspace_id", "carrier"},
 		id: func(c *policies.Carried) string { return c.ID }, called: func(c *policies.Carried) string { return c.Carrier },
 		keep: func(x *session, c, old *policies.Carried) {
 			switch {
@@ -277,14 +294,18 @@ var kinds = []kind{
 			}
 			return append(all, ref{"id", list, id})
 		},
-		check: func(_ *session, c *policies.Carried) error {
+		check: func(_ *session, c, _ *policies.Carried) error {
 			switch {
 			case carriers[c.Carrier] == "":
 				return wrong("carrier", "expected one of %s, %s, %s and %s", policies.KeyAPIKey, policies.KeyWorkspace, policies.KeyVirtualKey, policies.KeyIntegration)
 			case c.Empty():
 				return wrong("rates", "expected limits")
 			}
-			return c.Validate()
+			err := documented(c.Validate())
+			if field := (*Error)(nil); errors.As(err, &field) && field.Field == "budget.limit" && c.Budget.Type == policies.Cost {
+				field.Message += " USD, in units of 10^-12 USD"
+			}
+			return err
 		},
 		done: func(ctx context.Context, x *session, c, old *policies.Carried) {
 			if old != nil {
@@ -297,8 +318,17 @@ var kinds = []kind{
 		include: func(i *directory.Invite) bool { return i.AcceptedAt == nil && !i.Cancelled && !i.Replaced },
 		id:      func(i *directory.Invite) string { return i.ID }, called: func(i *directory.Invite) string { return i.Email },
 		unique: func(i *directory.Invite) []string { return []string{"email " + i.Email} },
-		check: func(_ *session, i *directory.Invite) error {
-			return checkUser(nil, &directory.User{Email: i.Email, Role: i.Role})
+		refs: func(i *directory.Invite) (all []ref) {
+			for _, w := range i.Workspaces {
+				all = append(all, ref{"workspaces", "workspaces", w.WorkspaceID})
+			}
+			if i.Keys != nil {
+				all = append(all, ref{"keys.config_id", "configs", i.Keys.ConfigID})
+			}
+			return all
+		},
+		check: func(_ *session, i, _ *directory.Invite) error {
+			return checkUser(nil, &directory.User{Email: i.Email, Role: i.Role}, nil)
 		},
 		write: func(x *session, i *directory.Invite, f *form) error {
 			x.writeDigest("invites/"+i.ID, "digest", &i.Digest, f)
@@ -320,14 +350,14 @@ var kinds = []kind{
 		},
 	},
 	&table[credentials.APIKey]{
-		list: "api_keys", scope: "api_keys", collection: "api-key", foreign: true, secret: true, fixed: []string{"kind", "workspace_id", "user_id"},
+		list: "api_keys", scope: "api_keys", collection: "api-key", foreign: true, secret: true, fixed: []string{"kind", "workspace_id", "user_id", "owner"},
 		hidden: []string{"unclaimed", "told_expiring", "told_rotating", "told_expired"},
 		id:     func(k *credentials.APIKey) string { return k.ID }, called: func(k *credentials.APIKey) string { return k.Name },
 		unique: uniqueOfKey,
 		refs: func(k *credentials.APIKey) []ref {
 			return []ref{{"workspace_id", "workspaces", k.WorkspaceID}, {"user_id", "users", k.UserID}, {"config_id", "configs", k.ConfigID}}
 		},
-		check: checkAPIKey, write: writeAPIKey, read: readAPIKey,
+		check: checkAPIKey, whole: (*whole).checkKey, write: writeAPIKey, read: readAPIKey,
 	},
 }
 
@@ -432,57 +462,4 @@ func mapped(c *credentials.Credential) (all []ref) {
 		all = append(all, ref{"mappings", "secret_references", m.Reference})
 	}
 	return all
-}
-
-var slug = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
-
-func checkSlug(s string) error {
-	if !slug.MatchString(s) {
-		return wrong("slug", "expected letters, digits, - and _")
-	}
-	return nil
-}
-
-func checkSlugIn(s, workspace string) error {
-	if workspace == "" {
-		return wrong("workspace_id", "required")
-	}
-	return checkSlug(s)
-}
-
-func checkCredential(c *credentials.Credential, slug string) error {
-	if _, ok := providers.Lookup(c.Provider); !ok {
-		return wrong("provider", "there is no provider %q", credentials.Clip(c.Provider))
-	}
-	return checkSlug(slug)
-}
-
-func checkPolicy(p *policies.Policy, err error) error {
-	if err == nil && p.WorkspaceID == "" {
-		return wrong("workspace_id", "required")
-	}
-	return err
-}
-
-func checkWorkspace(x *session, w *directory.Workspace) error {
-	var metadata map[string]any
-	switch {
-	case w.Name == "":
-		return wrong("name", "required")
-	case w.Default != (w.ID == x.workspace):
-		return wrong("default", "the default workspace is the one with the id %s", DefaultWorkspace)
-	case len(w.Metadata) > 0 && stdjson.Unmarshal(w.Metadata, &metadata) != nil:
-		return wrong("metadata", "expected an object")
-	}
-	return checkSlug(w.Slug)
-}
-
-func checkUser(_ *session, u *directory.User) error {
-	if at, err := mail.ParseAddress(u.Email); err != nil || at.Address != u.Email || u.Email != strings.ToLower(u.Email) {
-		return wrong("email", "expected an address in lower case")
-	}
-	if !u.Role.Valid() {
-		return wrong("role", "expected owner, admin or member")
-	}
-	return nil
 }

@@ -46,8 +46,10 @@ type Services struct {
 	// Managers are those of secret references, and ParseOptions those of saved configs.
 	Managers     map[string]secrets.Manager
 	ParseOptions routing.Options
-	Now          func() time.Time
-	Random       io.Reader
+	// Guard decides about hosts that are not the operator's.
+	Guard  *credentials.HostGuard
+	Now    func() time.Time
+	Random io.Reader
 }
 
 // A Document has the objects of each kind, as JSON objects, by the names of [Kinds].
@@ -118,16 +120,35 @@ func wrong(field, format string, args ...any) error {
 	return &Error{field, fmt.Sprintf(format, args...)}
 }
 
+// refuse returns what makes the errors of checks that the control plane has too, for fields at a place of the
+// document. Those in names have another name there.
+func refuse(at string, names ...string) credentials.Refuse {
+	rename := strings.NewReplacer(names...)
+	return func(field, format string, args ...any) error {
+		field = rename.Replace(field)
+		if field == "" {
+			return wrong(strings.TrimSuffix(at, "."), format, args...)
+		}
+		return wrong(at+field, format, args...)
+	}
+}
+
 // A kind is a kind of objects: a row of the table in kinds.go.
 type kind interface {
 	name() string
 	// export returns the objects of the store.
 	export(x *session) ([]jsontext.Value, error)
-	// stored returns the ids of the objects of the store, with the values that no two objects of
-	// the kind may have.
-	stored(x *session) map[string][]string
-	// plan reads an object and says what to do for it.
+	// stored returns the objects of the store by their ids.
+	stored(x *session) map[string]had
+	// plan reads an object and says what to do for it. What depends on other objects of the document is
+	// checked by the step.
 	plan(x *session, object jsontext.Value, at string) (*step, error)
+}
+
+// A had is an object of the store.
+type had struct {
+	label  string   // what people call it
+	unique []string // values that no two objects of the kind may have
 }
 
 // A step is an object of a document that differs from what the store has, or not.
@@ -144,6 +165,8 @@ type step struct {
 	changes   []audit.Change
 	refs      []ref
 	unique    []string
+	row       any                  // as it will be
+	whole     func(w *whole) error // checks it together with the rest of the document; may be nil
 	write     func(tx *storage.Txn) error
 	done      func(ctx context.Context) // after it was committed; may be nil
 }
@@ -164,8 +187,9 @@ type session struct {
 	prompts   map[string]*prompts.Prompt
 	labels    map[string]*prompts.Label
 	inserting map[string][]insertions
-	// limited are the usage-limit policies whose limit is new, by their ids.
-	limited map[string]bool
+	slugs     map[string]string // the ids of workspaces of the document, by their slugs
+	// allowMissing: what is referred to need not exist.
+	allowMissing bool
 }
 
 func (s *Services) session(sealer *Sealer) (*session, error) {
@@ -176,7 +200,7 @@ func (s *Services) session(sealer *Sealer) (*session, error) {
 	return &session{
 		Services: s, sealer: sealer, organisation: o.ID, workspace: w.ID, contents: make(map[string]*prompts.Content),
 		prompts: make(map[string]*prompts.Prompt), labels: make(map[string]*prompts.Label), inserting: make(map[string][]insertions),
-		limited: make(map[string]bool),
+		slugs: make(map[string]string),
 	}, nil
 }
 

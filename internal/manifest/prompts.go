@@ -81,6 +81,10 @@ func readPrompt(x *session, f *form, old *prompts.Prompt, at string) (func(*prom
 	if old != nil {
 		all = slices.Clone(old.Versions)
 	}
+	last := 0
+	for _, v := range all {
+		last = max(last, v.Number)
+	}
 	for i, v := range list.Array() {
 		at := fmt.Sprintf("%s.versions[%d]", at, i)
 		fields, err := versionOf(v, contentFields, at)
@@ -109,6 +113,10 @@ func readPrompt(x *session, f *form, old *prompts.Prompt, at string) (func(*prom
 			}
 			continue
 		}
+		if err := fields.added(last, at); err != nil {
+			return nil, err
+		}
+		last = max(last, fields.Number)
 		check := prompts.Check
 		if partial {
 			check = prompts.CompilePartial
@@ -119,7 +127,9 @@ func readPrompt(x *session, f *form, old *prompts.Prompt, at string) (func(*prom
 		case errors.As(err, &field):
 			return nil, wrong(at+"."+field.Field, "%s", field.Message)
 		case err != nil:
-			return nil, wrong(at, "%v", err)
+			return nil, wrong(at+".string", "%v", err)
+		case partial && slices.Contains(compiled.Uses().Partials, f.get("slug").Str):
+			return nil, wrong(at+".string", "the partial inserts itself")
 		}
 		inserting = append(inserting, insertions{at, fields.Number, compiled.Inserted()})
 		added := prompts.Version{ID: cmp.Or(fields.ID, storage.NewID(x.Random)), Number: fields.Number, CreatedAt: fields.CreatedAt, Size: c.Size()}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/chacha20poly1305"
+
+	"github.com/caddy-gw/gateway/credentials"
 )
 
 // KeySize is the size of the key of a [Sealer], in bytes.
@@ -18,7 +20,7 @@ const KeySize = 32
 
 const (
 	// Omitted stands for a secret that a document does not have. Where the store has the object,
-	// it keeps the secret.
+	// it keeps the secret, if that goes where it went.
 	Omitted = "(omitted)"
 
 	sealedPrefix = "sealed:"
@@ -94,6 +96,8 @@ func (x *session) open(of, field, text string, kept func() (string, bool)) (stri
 			}
 		}
 		return "", wrong(field, "the document does not have the secret, and neither has the store; put it there, or export with a passphrase")
+	case strings.Contains(text, credentials.Masked):
+		return "", wrong(field, "a masked value; send the secret itself, or %s for the one that the store has", Omitted)
 	case !strings.HasPrefix(text, sealedPrefix):
 		return text, nil
 	case x.sealer == nil:

@@ -16,15 +16,20 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/validation"
 	"github.com/caddy-gw/gateway/storage"
 )
 
 // Longest texts of objects, in bytes.
-const maxName = 255
+const (
+	maxName = 255
+	maxText = 1024 // descriptions and notes
+)
 
 // A table says how the rows of a collection become the objects of a kind.
 type table[T any] struct {
@@ -58,7 +63,14 @@ type table[T any] struct {
 
 	refs   func(*T) []ref
 	unique func(*T) []string
-	check  func(x *session, row *T) error // returns an *Error
+	// check checks a row that differs from that of the store, which is nil for a new one. It returns an *Error.
+	check func(x *session, row, old *T) error
+	// whole checks such a row together with the rest of the document.
+	whole func(w *whole, row, old *T) error
+	// unnamed: rows need no name.
+	unnamed bool
+	// composite: an id is made of others.
+	composite bool
 	// put stores a row; nil: as it is.
 	put  func(x *session, tx *storage.Txn, row *T) error
 	done func(ctx context.Context, x *session, row, old *T)
@@ -72,11 +84,11 @@ func (t *table[T]) rows(x *session) *storage.Cached[T] {
 
 func (t *table[T]) included(row *T) bool { return t.include == nil || t.include(row) }
 
-func (t *table[T]) stored(x *session) map[string][]string {
-	ids := make(map[string][]string)
+func (t *table[T]) stored(x *session) map[string]had {
+	ids := make(map[string]had)
 	for _, row := range t.rows(x).All() {
 		if t.included(row) {
-			ids[t.id(row)] = t.uniqueOf(row)
+			ids[t.id(row)] = had{t.label(row), t.uniqueOf(row)}
 		}
 	}
 	return ids
@@ -173,6 +185,11 @@ func (t *table[T]) parse(x *session, o jsontext.Value, at string) (row, old *T, 
 		return nil, nil, err
 	}
 	old, _ = t.rows(x).Get(t.id(probe))
+	if old == nil && !t.composite {
+		if parsed, err := uuid.Parse(t.id(probe)); err != nil || parsed.String() != t.id(probe) {
+			return nil, nil, wrong(at+".id", "expected a UUID in lower case, got %q", credentials.Clip(t.id(probe)))
+		}
+	}
 	finish := func(*T) error { return nil }
 	if t.read != nil {
 		if finish, err = t.read(x, f, old, at); err != nil {
@@ -239,11 +256,6 @@ func (t *table[T]) plan(x *session, o jsontext.Value, at string) (*step, error) 
 	if !printable(t.called(row)) {
 		return nil, wrong(at, "expected a name or slug of at most %d bytes without control characters", maxName)
 	}
-	if t.check != nil {
-		if err := t.check(x, row); err != nil {
-			return nil, inside(at, err)
-		}
-	}
 	after, err := t.object(x, row)
 	if err != nil {
 		return nil, err
@@ -271,6 +283,20 @@ func (t *table[T]) plan(x *session, o jsontext.Value, at string) (*step, error) 
 			}
 		}
 	}
+	p.row = row
+	if p.created || len(p.changes) > 0 { // what the store has as it is, is not judged again
+		if err := t.checkRow(x, row, old); err != nil {
+			return nil, inside(at, err)
+		}
+		if t.whole != nil {
+			p.whole = func(w *whole) error {
+				if err := t.whole(w, row, old); err != nil {
+					return inside(at, err)
+				}
+				return nil
+			}
+		}
+	}
 	p.write = func(tx *storage.Txn) error {
 		rows := t.rows(x).In(tx)
 		now, there := rows.Get(p.id)
@@ -287,6 +313,28 @@ func (t *table[T]) plan(x *session, o jsontext.Value, at string) (*step, error) 
 		p.done = func(ctx context.Context) { t.done(ctx, x, row, old) }
 	}
 	return p, nil
+}
+
+// checkRow checks a row by itself.
+func (t *table[T]) checkRow(x *session, row, old *T) error {
+	of := reflect.ValueOf(row).Elem()
+	if name := of.FieldByName("Name"); name.IsValid() {
+		switch {
+		case name.Len() == 0 && !t.unnamed:
+			return wrong("name", "required")
+		case name.Len() > maxName:
+			return wrong("name", "expected at most %d bytes", maxName)
+		}
+	}
+	for field, member := range map[string]string{"Description": "description", "Note": "note"} {
+		if text := of.FieldByName(field); text.IsValid() && text.Len() > maxText {
+			return wrong(member, "expected at most %d bytes", maxText)
+		}
+	}
+	if t.check == nil {
+		return nil
+	}
+	return t.check(x, row, old)
 }
 
 // errChanged means that somebody else has changed an object since an import looked at it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/internal/versions"
@@ -62,7 +63,10 @@ func (t *texts) read(x *session, of, workspace string, f *form, old []versions.V
 	if !list.IsArray() || len(list.Array()) == 0 {
 		return nil, wrong(at+".versions", "expected an array of at least one version")
 	}
-	all := slices.Clone(old)
+	all, last := slices.Clone(old), 0
+	for _, v := range all {
+		last = max(last, v.Number)
+	}
 	for i, v := range list.Array() {
 		at := fmt.Sprintf("%s.versions[%d]", at, i)
 		fields, err := versionOf(v, t.members, at)
@@ -83,7 +87,7 @@ func (t *texts) read(x *session, of, workspace string, f *form, old []versions.V
 		nth := 0
 		text, err := t.parse(v, func(value string) (string, error) {
 			nth++
-			return x.open(of, at, value, func() (string, bool) {
+			return x.open(of, t.members[0], value, func() (string, bool) {
 				if nth > len(kept) {
 					return "", false
 				}
@@ -103,6 +107,10 @@ func (t *texts) read(x *session, of, workspace string, f *form, old []versions.V
 			}
 			continue
 		}
+		if err := fields.added(last, at); err != nil {
+			return nil, err
+		}
+		last = max(last, fields.Number)
 		if err := t.check(x, workspace, text); err != nil {
 			return nil, inside(at, err)
 		}
@@ -136,6 +144,21 @@ func versionOf(v gjson.Result, texts []string, at string) (fields versionFields,
 		return fields, wrong(at+".id", "expected at most %d bytes without control characters", maxName)
 	}
 	return fields, nil
+}
+
+// added refuses a new version whose id is none, or whose number is not the next one after last. One with an id was
+// exported, and some before it may not be kept any more.
+func (f *versionFields) added(last int, at string) error {
+	if f.ID == "" {
+		if f.Number != last+1 {
+			return wrong(at+".number", "expected %d, the next one", last+1)
+		}
+		return nil
+	}
+	if parsed, err := uuid.Parse(f.ID); err != nil || parsed.String() != f.ID {
+		return wrong(at+".id", "expected none, or a UUID in lower case")
+	}
+	return nil
 }
 
 // secrets returns the secrets of a stored text, in their order.

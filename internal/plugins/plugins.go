@@ -6,12 +6,15 @@ package plugins
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/versions"
 	"github.com/caddy-gw/gateway/storage"
@@ -52,6 +55,58 @@ func IsSecret(v *guardrails.Vendor, setting string) bool {
 	}
 	at := slices.IndexFunc(v.Settings, func(p guardrails.Parameter) bool { return p.Name == setting })
 	return at < 0 || v.Settings[at].Secret
+}
+
+// Check checks the settings of a plugin, by its name, and returns those that are stored. A secret that was not
+// sent again, or that is masked, is the stored one, if nothing changes that decides where it is sent:
+// every setting that is none may. checkHost refuses hosts that checks may not ask. Fields of refused settings are their names behind at.
+func Check(v *guardrails.Vendor, name, at string, stored, settings map[string]string, sent func(setting string) bool, checkHost func(string) error, refuse credentials.Refuse) (map[string]string, error) {
+	field := func(name string) string { return at + credentials.Clip(name) }
+	destination := func(settings map[string]string) credentials.Destination {
+		to := credentials.Destination{"plugin_id": name}
+		for name, value := range settings {
+			if !IsSecret(v, name) {
+				to[field(name)] = value
+			}
+		}
+		return to
+	}
+	bound, to, all := new(credentials.Binding), destination(settings), maps.Clone(settings)
+	for name, value := range stored {
+		if IsSecret(v, name) {
+			bound.Add(credentials.Bound{Field: field(name), Name: name, Secret: credentials.NewSecret(value), For: destination(stored)})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !IsSecret(v, name) {
+			continue
+		}
+		var err error
+		if sent(name) {
+			var secret credentials.Secret
+			secret, err = bound.Take(field(name), name, all[name], to)
+			all[name] = secret.Reveal()
+		} else {
+			err = bound.Keep(field(name), to)
+		}
+		if refused := new(credentials.BindingError); errors.As(err, &refused) {
+			return nil, refuse(refused.Field, "%s", refused.Why)
+		}
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	checked, faults := v.Read(raw)
+	if len(faults) > 0 {
+		return nil, refuse(strings.TrimSuffix(field(faults[0].Name), "."), "%s", faults[0].Message)
+	}
+	for _, a := range v.Addresses(raw) {
+		if err := checkHost(a.Host); err != nil {
+			return nil, refuse(at+a.Name, "%s", err)
+		}
+	}
+	return checked, nil
 }
 
 // A Store holds the plugins. It reads from memory and writes through to the store. It is safe for

@@ -46,15 +46,6 @@ func (p *UsageLimit) Validate() error {
 	return p.Policy.validate()
 }
 
-// CheckLeast returns a *FieldError if the limit is below the least that a new one may have: 1 dollar, or 100 tokens. Policies of
-// earlier releases may have less, and keep it until it is changed.
-func (p *UsageLimit) CheckLeast() error {
-	if least := leastCredit[p.Type]; p.Type != Requests && p.Amount(p.Limit) < least {
-		return &FieldError{"credit_limit", fmt.Sprintf("expected %v or more, in %s", least, map[string]string{Cost: "dollars", Tokens: "tokens"}[p.Type])}
-	}
-	return nil
-}
-
 // Units converts an amount of a policy's type, as the control plane has it: dollars, or a whole
 // number of tokens or requests. The error says what was expected.
 func (p *Policy) Units(n float64) (int64, error) {

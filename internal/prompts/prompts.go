@@ -201,6 +201,17 @@ func (s *Store) Find(workspace, reference string, partial bool) (*Prompt, *Versi
 // Version returns a version by its id, its number, latest, or the name of a label. The
 // empty string means the published version.
 func (s *Store) Version(p *Prompt, which string) (*Version, bool) {
+	return p.Version(which, func(name string) (string, bool) {
+		l, ok := s.labelNamed(p.WorkspaceID, name)
+		if !ok {
+			return "", false
+		}
+		return l.ID, true
+	})
+}
+
+// Version is [Store.Version] where label returns the id of the label with a name in the prompt's workspace.
+func (p *Prompt) Version(which string, label func(name string) (id string, ok bool)) (*Version, bool) {
 	var number int
 	switch which {
 	case "", "default":
@@ -210,8 +221,8 @@ func (s *Store) Version(p *Prompt, which string) (*Version, bool) {
 	default:
 		var err error
 		if number, err = strconv.Atoi(which); err != nil {
-			if l, ok := s.labelNamed(p.WorkspaceID, which); ok {
-				number = p.Labels[l.ID]
+			if id, ok := label(which); ok {
+				number = p.Labels[id]
 			}
 		}
 	}
