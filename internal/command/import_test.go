@@ -230,7 +230,7 @@ func TestImportsObeyTheRulesOfTheControlPlane(t *testing.T) {
 			o["slug"], o["provider"], o["key"], o["model_config"] = "p", "openai", "k", object{"aws_region": "eu-west-1"}
 		}, "].model_config.aws_region: provider openai has no such field"},
 		"a model that is named twice": {"integrations", "ref", set("models", []any{object{"slug": "a", "enabled": true}, object{"slug": "A", "enabled": true}}), "].models[1].slug: the model is named twice"},
-		"a mapping of no secret":      {"integrations", "ref", func(o object) { inner(o, "mappings")["field"] = "aws_region" }, "].mappings.field: expected key"},
+		"a mapping of no secret":      {"integrations", "ref", func(o object) { inner(o, "mappings")["field"] = "aws_region" }, "].mappings[0].field: expected key"},
 		"access by the organisation's": {"integrations", "", func(o object) {
 			o["slug"], o["provider"], o["key"], o["access"] = "p", "openai", "k", object{"team": true}
 		}, "].access: the integration is one workspace's own"},

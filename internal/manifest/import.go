@@ -223,6 +223,9 @@ func (x *session) plan(d Document) (steps []*step, kept map[string]int, others [
 		}
 		w.planned[p.kind][p.id] = p.row
 	}
+	if err := x.checkPartials(); err != nil {
+		return nil, nil, nil, err
+	}
 	if err := w.checkOwners(steps); err != nil {
 		return nil, nil, nil, err
 	}
@@ -232,9 +235,6 @@ func (x *session) plan(d Document) (steps []*step, kept map[string]int, others [
 				return nil, nil, nil, err
 			}
 		}
-	}
-	if err := x.checkPartials(); err != nil {
-		return nil, nil, nil, err
 	}
 	return steps, kept, others, nil
 }
