@@ -68,9 +68,8 @@ func (c *call) mappings(field Optional[[]SecretMapping], settings, workspace str
 			}
 			m.Field = name
 		}
-		switch {
-		case in.ValueFormat.Value != "" && in.ValueFormat.Value != formatText && in.ValueFormat.Value != formatJSON:
-			return nil, invalid(element(fieldMappings, i, "value_format"), "expected string or json, got %q", credentials.Clip(in.ValueFormat.Value))
+		if format := in.ValueFormat.Value; format != "" && format != formatText && format != formatJSON {
+			return nil, invalid(element(fieldMappings, i, "value_format"), "expected string or json, got %q", credentials.Clip(format))
 		}
 		ref, ok := c.api.Keyring.SecretReference(in.SecretReferenceID)
 		if !ok || workspace != "" && !ref.Allows(workspace) {

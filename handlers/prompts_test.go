@@ -55,7 +55,7 @@ func TestCompletionsOfAPromptAreCalls(t *testing.T) {
 			t.Errorf("%s %s: sent %s %s, expected %s", c.slug, c.body, last.Path, last.Body, c.sent)
 		}
 	}
-	a := g.Do("POST", "/v2/prompts/"+chat+"/completions", `{"variables":{}}`, "x-gw-api-key: "+key)
+	a := g.Do("POST", "/v1/prompts/"+chat+"/completions", `{"variables":{}}`, "x-gw-api-key: "+key)
 	if a.Status != 200 {
 		t.Fatal(a.Body)
 	}

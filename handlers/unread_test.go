@@ -235,18 +235,13 @@ func TestConditionsReadNoParametersOfAnUnreadBody(t *testing.T) {
 // A provider reads a body as the gateway did: it is told nothing that the client said of its charset.
 func TestAJSONBodyIsSentAsWhatItWasReadAs(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, answering)
-	g := gatewaytest.Start(t, strings.Replace(up.Provider("file"), "{\n", "{\npassthrough_paths /v1/passed\n", 1))
+	g := gatewaytest.Start(t, up.Provider("file"))
 	key, _ := g.Key("k")
-	for path, sent := range map[string]map[string]string{
-		"/v1/chat/completions": {"Application/JSON; charset=UTF-8": "application/json", "application/json; charset=us-ascii; x=y": "application/json"},
-		"/v1/passed":           {"application/merge-patch+json; charset=utf8": "application/merge-patch+json"},
-	} {
-		for contentType, want := range sent {
-			a := g.Do("POST", path, gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: @file", "content-type: "+contentType)
-			calls := up.Calls()
-			if a.Status != 200 || len(calls) == 0 || calls[len(calls)-1].Header.Get("Content-Type") != want {
-				t.Errorf("%s: %d %s, sent as %q", contentType, a.Status, a.Body, calls[len(calls)-1].Header["Content-Type"])
-			}
+	for _, contentType := range []string{"Application/JSON; charset=UTF-8", "application/json; charset=us-ascii; x=y"} {
+		a := g.Do("POST", "/v1/chat/completions", gatewaytest.Chat, "x-gw-api-key: "+key, "x-gw-provider: @file", "content-type: "+contentType)
+		calls := up.Calls()
+		if a.Status != 200 || len(calls) == 0 || calls[len(calls)-1].Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %d %s, %d calls", contentType, a.Status, a.Body, len(calls))
 		}
 	}
 }

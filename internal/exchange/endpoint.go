@@ -131,9 +131,6 @@ var endpoints = []Endpoint{
 var promptRows = []Endpoint{
 	{Name: "renderPrompt", Method: "POST", Path: "/v1/prompts/{prompt_id}/render", Prompt: true, Scope: credentials.ScopeRender},
 	{Name: "promptComplete", Method: "POST", Path: "/v1/prompts/{prompt_id}/completions", Prompt: true},
-	// As all else of prompts is.
-	{Name: "renderPrompt", Method: "POST", Path: "/v2/prompts/{prompt_id}/render", Prompt: true, Scope: credentials.ScopeRender},
-	{Name: "promptComplete", Method: "POST", Path: "/v2/prompts/{prompt_id}/completions", Prompt: true},
 }
 
 // passThrough is the endpoint of any other path below /v1. It goes to the provider's base URL

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -88,7 +89,7 @@ func (s *Store) CheckPartials(ctx context.Context, p *Prompt, c *Compiled) error
 			case !ok:
 				continue // of another that was saved before
 			}
-			way := append(path[:len(path):len(path)], partial.Slug)
+			way := slices.Concat(path, []string{partial.Slug})
 			_, which, _ := strings.Cut(u.Name, "@")
 			if partial.ID == p.ID && (which == "" || which == "latest") {
 				return &FieldError{"string", "the partial inserts itself: " + strings.Join(append([]string{p.Slug}, way...), " → ")}

@@ -24,13 +24,12 @@ func (r *Regexp) FindAt(text string, at, most int) []int {
 		to = end
 	}
 	var m []int
-	from := 0
+	from := -1
 	if at > 0 {
 		_, n := utf8.DecodeLastRuneInString(text[:at])
 		from = at - n
 		m = r.at().FindStringSubmatchIndex(text[from:to])
 	} else {
-		from = -1
 		m = r.at().FindStringSubmatchIndex(" " + text[:to])
 	}
 	if m == nil {
