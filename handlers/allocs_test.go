@@ -240,7 +240,7 @@ var hotCases = []struct {
 	{"plain Caddy stream", "/plain/stream", "", nil, 0, 0},
 	{"stream", "/v1/chat/completions", `"stream":true,`, []string{"X-Gw-Virtual-Key: vk"}, 343, 46000},
 	{"translated", "/v1/chat/completions", "", []string{"X-Gw-Virtual-Key: claude"}, 385, 49000},
-	{"translated stream", "/v1/chat/completions", `"stream":true,`, []string{"X-Gw-Virtual-Key: claude"}, 424, 68000},
+	{"translated stream", "/v1/chat/completions", `"stream":true,`, []string{"X-Gw-Virtual-Key: claude"}, 426, 68000},
 	{"fallback configured", "/v1/chat/completions", "", []string{"X-Gw-Virtual-Key: vk", `X-Gw-Config: {"strategy":{"mode":"fallback"},"targets":[{"virtual_key":"vk"},{"virtual_key":"vk"}]}`}, 384, 45000},
 	{"cache hit", "/v1/chat/completions", "", []string{"X-Gw-Virtual-Key: vk", "X-Gw-Cache: simple"}, 211, 27000},
 }
