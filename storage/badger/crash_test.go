@@ -149,8 +149,8 @@ func TestTheLockIsHeldUntilTheStateIsClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.gc()
-	<-s.gcDone
+	s.stop()
+	<-s.gc.done
 	s.trimmer.Wait()
 	if err := s.db.Close(); err != nil {
 		t.Fatal(err)

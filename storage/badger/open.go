@@ -30,6 +30,8 @@ const (
 	valueLogSize   = 64 << 20 // of a file
 	valueThreshold = 96 << 10 // larger values are stored in the value log; two values below it and their indexes fit into maxSmall
 
+	levelZeroTables = 2 // tables that are flushed memtables, before they are merged
+
 	maxSmall = memtableSize * 15 / 100    // size of all values below the threshold in a transaction, as in the library
 	maxKeys  = maxSmall / skl.MaxNodeSize // number of keys in a transaction, as in the library
 	maxTx    = 32 << 20                   // size of all values in a transaction
@@ -50,7 +52,8 @@ type Options struct {
 	// Space measures the file system of a directory; nil: use the operating system.
 	Space func(dir string) (Space, error)
 
-	unfinished bool // it is being written by writeCopy
+	unfinished   bool // it is being written by writeCopy
+	valueLogSize int  // 0: the constant
 }
 
 // Open opens the store in dir, which is created with mode 0700 if it does not exist. A
@@ -77,6 +80,9 @@ func Open(dir string, opts Options) (*Store, error) {
 	if opts.Space == nil {
 		opts.Space = statSpace
 	}
+	if opts.valueLogSize == 0 {
+		opts.valueLogSize = valueLogSize
+	}
 	s, err := open(dir, opts)
 	if err != nil {
 		return nil, fmt.Errorf("opening store %s: %w", dir, err)
@@ -97,7 +103,7 @@ func open(dir string, opts Options) (*Store, error) {
 			return nil, err
 		}
 	}
-	s := &Store{dir: dir, opts: opts, gcDone: make(chan struct{})}
+	s := &Store{dir: dir, opts: opts, gc: newCollector(int64(gcFiles * opts.valueLogSize))}
 	s.Feed = storage.NewFeed(s)
 
 	options := badgerdb.DefaultOptions(dir).
@@ -105,14 +111,14 @@ func open(dir string, opts Options) (*Store, error) {
 		WithMetricsEnabled(false).
 		WithMemTableSize(memtableSize).
 		WithNumMemtables(memtables).
-		WithNumLevelZeroTables(2).
-		WithNumLevelZeroTablesStall(4).
+		WithNumLevelZeroTables(levelZeroTables).
+		WithNumLevelZeroTablesStall(2 * levelZeroTables).
 		WithNumCompactors(2).
 		WithBaseTableSize(tableSize).
 		WithBlockSize(blockSize).
 		WithCompression(badgeroptions.None).
 		WithBlockCacheSize(blockCacheSize).
-		WithValueLogFileSize(valueLogSize).
+		WithValueLogFileSize(int64(opts.valueLogSize)).
 		WithValueThreshold(valueThreshold).
 		WithChecksumVerificationMode(badgeroptions.OnBlockRead).
 		WithVerifyValueChecksum(true)
@@ -151,10 +157,10 @@ func open(dir string, opts Options) (*Store, error) {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s.gc = cancel
+	s.stop = cancel
 	if s.readOnly != nil {
 		opts.Logger.Warn("store is open for reading only", zap.Error(s.readOnly))
-		close(s.gcDone)
+		close(s.gc.done)
 	} else {
 		go s.collect(ctx)
 	}

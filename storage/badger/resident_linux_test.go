@@ -72,7 +72,7 @@ func leavesMemory(t *testing.T, size int) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	s.gc() // else the store's own trimming may be first
+	s.stop() // else the store's own trimming may be first
 	s.trimmer.Wait()
 	read := func() {
 		t.Helper()

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	badgerdb "github.com/dgraph-io/badger/v4"
 	"go.uber.org/zap"
@@ -15,22 +14,9 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-const (
-	// maxConflicts is how often a transaction is attempted concurrently with others.
-	// After that it runs alone, so that it cannot be in conflict.
-	maxConflicts = 8
-
-	// gcInterval is the interval between garbage collections of the value log.
-	gcInterval = 10 * time.Minute
-
-	// verifyEvery is the number of garbage collections between two verifications of the
-	// tables.
-	verifyEvery = 6
-
-	// gcRatio is the fraction of a value log file that must be garbage for the file to
-	// be rewritten.
-	gcRatio = 0.5
-)
+// maxConflicts is how often a transaction is attempted concurrently with others.
+// After that it runs alone, so that it cannot be in conflict.
+const maxConflicts = 8
 
 // errConflict means that a transaction must be run again.
 var errConflict = errors.New("conflict")
@@ -58,9 +44,9 @@ type Store struct {
 	closed  bool
 	running sync.WaitGroup // transactions in progress
 	close   sync.Once
-	err     error // result of Close
-	gc      context.CancelFunc
-	gcDone  chan struct{}
+	err     error              // result of Close
+	stop    context.CancelFunc // ends what runs in the background
+	gc      collector
 	trimmer sync.WaitGroup
 }
 
@@ -99,8 +85,8 @@ func (s *Store) Close() error {
 		s.closed = true
 		s.mu.Unlock()
 		s.running.Wait()
-		s.gc()
-		<-s.gcDone
+		s.stop()
+		<-s.gc.done
 		s.trimmer.Wait()
 		if s.readOnly == nil {
 			if err := s.writable(closeReserve); err != nil {
@@ -164,7 +150,11 @@ func (s *Store) writable(need int) error {
 	if err := s.failed.Load(); err != nil {
 		return *err
 	}
-	return s.opts.check(s.dir, need)
+	err := s.opts.check(s.dir, need)
+	if err != nil {
+		s.gc.ask()
+	}
+	return err
 }
 
 // fail ends writing permanently. The library is not guaranteed to work after a disk
@@ -238,6 +228,7 @@ func (s *Store) attempt(ctx context.Context, fn func(storage.Tx) error, alone bo
 	}
 	switch err := <-result; {
 	case err == nil:
+		s.gc.wrote(t.stale)
 		return t, nil
 	case errors.Is(err, badgerdb.ErrConflict):
 		return t, errConflict
@@ -262,34 +253,6 @@ func (s *Store) send(t *tx, since uint64, alone bool, result chan<- error) bool 
 	t.txn.CommitWith(func(err error) { result <- err })
 	s.recent.add(t.keys)
 	return true
-}
-
-// collect removes garbage from the value log until ctx ends.
-func (s *Store) collect(ctx context.Context) {
-	defer close(s.gcDone)
-	tick := time.NewTicker(gcInterval)
-	defer tick.Stop()
-	for n := 1; ; n++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if n%verifyEvery == 0 {
-			s.verifyTables(ctx)
-		}
-		// Rewriting a file needs space for it before the old one is deleted.
-		for ctx.Err() == nil && s.writable(Reserve+valueLogSize) == nil {
-			err := s.db.RunValueLogGC(gcRatio)
-			if err == nil {
-				continue
-			}
-			if !errors.Is(err, badgerdb.ErrNoRewrite) && !errors.Is(err, badgerdb.ErrRejected) {
-				s.opts.Logger.Warn("collecting garbage", zap.String("dir", s.dir), zap.Error(err))
-			}
-			break
-		}
-	}
 }
 
 // verifyTables reads all tables. The library treats a block with a wrong checksum as

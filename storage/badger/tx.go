@@ -40,6 +40,7 @@ type tx struct {
 
 	keys  [][]byte // written, in the library's form
 	bytes int      // written, keys and values
+	stale int      // of them, what makes garbage of the value log: its values, and keys that are deleted
 	spans []span   // scanned, if write
 	err   error    // the first failed write, after which the transaction must not be committed
 }
@@ -108,12 +109,16 @@ func (t *tx) set(key []byte, entry func([]byte) *badgerdb.Entry) error {
 		t.bytes += len(k)
 		if entry == nil {
 			err = t.txn.Delete(k)
+			t.stale += len(k)
 		} else {
 			e := entry(k)
 			if t.bytes += len(e.Value); t.bytes > maxTx {
 				err = badgerdb.ErrTxnTooBig
 			} else {
 				err = t.txn.SetEntry(e)
+			}
+			if len(e.Value) >= valueThreshold {
+				t.stale += len(e.Value)
 			}
 		}
 		err = translate(err)
