@@ -147,7 +147,7 @@ func (a *api) open(store storage.Store) {
 	must(err)
 	owners, err := stored.OpenOwners(ctx, db)
 	must(err)
-	a.objects, a.responses = owners, stored.NewResponses(db)
+	a.objects, a.responses = owners, stored.NewResponses(db, time.Now)
 	set := stores.Set{
 		Directory: d, Keyring: keyring, Configs: configs, Aliases: aliases, Prompts: templates, Guardrails: rails, Plugins: saves, Limits: limits, RateLimits: limits.Rates, UsageLimits: limits.Budgets, Batches: limits.Batches,
 		Responses: a.responses, Owners: owners,

@@ -60,7 +60,7 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	s := &Services{
 		DB: db, Breakers: routing.NewBreakers(now, 0), InFlight: inflight.New(0), Calls: inflight.NewCalls(0),
 	}
-	s.Responses = stored.NewResponses(db)
+	s.Responses = stored.NewResponses(db, now)
 	s.onClose(db.Close)
 	defer func() {
 		if err != nil {

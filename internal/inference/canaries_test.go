@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/sjson"
 
@@ -54,7 +55,7 @@ func TestNothingIsLeftOfWhatWasReplaced(t *testing.T) {
 		for _, mode := range []string{"whole", "buffer", "window"} {
 			t.Run(strings.Join([]string{c.dialect, c.path[1:], mode}, " "), func(t *testing.T) {
 				b := newGuardBench(t)
-				kept := &storing{Responses: stored.NewResponses(b.db)}
+				kept := &storing{Responses: stored.NewResponses(b.db, time.Now)}
 				b.gateway.Responses = kept
 				b.gateway.Router.Providers["old"] = &credentials.Provider{
 					Slug: "old", Dialect: c.dialect, BaseURL: &url.URL{Scheme: "fake", Host: "old", Path: "/v1"}, Key: credentials.NewSecret("sk-old"),

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 	"github.com/tidwall/gjson"
@@ -139,7 +140,7 @@ func TestNoAnswerHasACredential(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.gateway.Owners, b.gateway.Responses = owners, stored.NewResponses(b.db)
+	b.gateway.Owners, b.gateway.Responses = owners, stored.NewResponses(b.db, time.Now)
 	provider := b.gateway.Router.Providers["one"]
 	kept := 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -59,7 +60,7 @@ func TestStoredResponsesAreThoseThatWereJudged(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s, stream %v", name, stream), func(t *testing.T) {
 				b := newGuardBench(t)
-				s := &storing{Responses: stored.NewResponses(b.db)}
+				s := &storing{Responses: stored.NewResponses(b.db, time.Now)}
 				b.gateway.Responses = s
 				b.gateway.Router.Providers["old"] = &credentials.Provider{
 					Slug: "old", Dialect: "deepseek", BaseURL: &url.URL{Scheme: "fake", Host: "old", Path: "/v1"}, Key: credentials.NewSecret("sk-old"),

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"go.uber.org/zap"
@@ -149,7 +150,7 @@ func (b *bench) shared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.gateway.Owners, b.gateway.Responses = owners, stored.NewResponses(b.db)
+	b.gateway.Owners, b.gateway.Responses = owners, stored.NewResponses(b.db, time.Now)
 	b.gateway.Several = func() bool { return true }
 	b.hooks = []Hook{&ownership{b.Forwarder}}
 }

@@ -154,7 +154,7 @@ func TestManyObjectsAreClaimed(t *testing.T) {
 	if err := owners(t, db).Claim(t.Context(), "ws", "openai", files(ids...), time.Now(), true); err != nil {
 		t.Error(err)
 	}
-	if err := NewResponses(db).Claim(t.Context(), "ws", "openai", ids); err != nil {
+	if err := NewResponses(db, time.Now).Claim(t.Context(), "ws", "openai", ids); err != nil {
 		t.Error(err)
 	}
 }

@@ -37,7 +37,8 @@ func (r *Responses) Put(ctx context.Context, workspace, id string, t *Response) 
 	if size := len(t.Object) + len(t.Input); size > maxResponse {
 		return fmt.Errorf("a response with its input of %d bytes, more than %d", size, maxResponse)
 	}
-	return r.db.Write(ctx, func(tx storage.Tx) error {
+	row := &remembered{ID: id, WorkspaceID: workspace, Response: *t}
+	err := r.db.Write(ctx, func(tx storage.Tx) error {
 		// Ids are never reused.
 		if _, err := r.rows.Get(tx, workspace+"/"+id); !errors.Is(err, storage.ErrNotFound) {
 			if err == nil {
@@ -45,13 +46,25 @@ func (r *Responses) Put(ctx context.Context, workspace, id string, t *Response) 
 			}
 			return err
 		}
-		return r.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Response: *t}, Retention)
+		return r.put(tx, row)
 	})
+	if err != nil {
+		return err
+	}
+	return r.added(ctx, workspace, total{row.size(), 1})
 }
 
 // Delete deletes a response that the gateway stores.
 func (r *Responses) Delete(ctx context.Context, workspace, id string) error {
-	return r.db.Write(ctx, func(tx storage.Tx) error { return r.rows.Delete(tx, workspace+"/"+id) })
+	var removed total
+	err := r.db.Write(ctx, func(tx storage.Tx) (err error) {
+		removed, err = r.delete(tx, workspace, id)
+		return err
+	})
+	if err == nil {
+		r.shares.add(workspace, total{-removed.bytes, -removed.entries})
+	}
+	return err
 }
 
 // A MissingResponseError names the response of a conversation that the gateway does not

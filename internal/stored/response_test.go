@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 func turn(id, previous string) *Response {
@@ -16,7 +17,7 @@ func turn(id, previous string) *Response {
 
 func TestAConversationIsReadFromItsBeginning(t *testing.T) {
 	ctx := context.Background()
-	m := NewResponses(open(t))
+	m := NewResponses(open(t), time.Now)
 	keep := func(id, previous string) {
 		t.Helper()
 		if err := m.Put(ctx, "ws", id, turn(id, previous)); err != nil {
@@ -70,7 +71,7 @@ func TestAConversationIsReadFromItsBeginning(t *testing.T) {
 
 func TestAConversationHasItsBounds(t *testing.T) {
 	ctx := context.Background()
-	m := NewResponses(open(t))
+	m := NewResponses(open(t), time.Now)
 	keep := func(prefix string, n int, input json.RawMessage) string {
 		t.Helper()
 		last := ""

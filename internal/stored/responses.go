@@ -16,8 +16,12 @@ import (
 // the service key alone. If the provider has no Responses API, it stores the response
 // itself: see [Response].
 type Responses struct {
-	db   *storage.DB
-	rows *storage.Collection[remembered]
+	db     *storage.DB
+	rows   *storage.Collection[remembered]
+	sizes  *storage.Collection[sized]
+	shares shares
+	room   *storage.Job
+	now    func() time.Time
 }
 
 // remembered says where a stored response is. It has the saved provider, and no credential:
@@ -29,7 +33,8 @@ type remembered struct {
 	Slug        string `json:"slug,omitempty"` // of a virtual key or a provider in the configuration
 	// Shared is set if the response was created with a shared credential, since a virtual
 	// key may have the slug of a provider in the configuration.
-	Shared bool `json:"shared,omitempty"`
+	Shared bool      `json:"shared,omitempty"`
+	At     time.Time `json:"at,omitzero"`
 	Response
 }
 
@@ -37,25 +42,40 @@ type remembered struct {
 const Retention = 30 * 24 * time.Hour
 
 // NewResponses returns the responses of a store.
-func NewResponses(db *storage.DB) *Responses {
-	return &Responses{db, storage.NewCollection("response", func(row *remembered) string { return row.WorkspaceID + "/" + row.ID })}
+func NewResponses(db *storage.DB, now func() time.Time) *Responses {
+	return &Responses{
+		db:     db,
+		rows:   storage.NewCollection("response", func(row *remembered) string { return row.WorkspaceID + "/" + row.ID }),
+		sizes:  storage.NewCollection("response_size", (*sized).key),
+		shares: shares{known: make(map[string]share), limit: total{MaxStored, MaxEntries}},
+		room:   db.Job("stored-responses"),
+		now:    now,
+	}
 }
 
 // Remember records that a response was created with the saved provider slug.
 func (r *Responses) Remember(ctx context.Context, workspace, id, slug string) error {
-	return r.db.Write(ctx, func(tx storage.Tx) error {
+	var added total
+	err := r.db.Write(ctx, func(tx storage.Tx) error {
+		added = total{}
 		// Ids are chosen by providers, so the first owner of an id keeps it.
 		if _, err := r.rows.Get(tx, workspace+"/"+id); !errors.Is(err, storage.ErrNotFound) {
 			return err
 		}
-		return r.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Slug: slug}, Retention)
+		row := &remembered{ID: id, WorkspaceID: workspace, Slug: slug}
+		added = total{row.size(), 1}
+		return r.put(tx, row)
 	})
+	if err != nil {
+		return err
+	}
+	return r.added(ctx, workspace, added)
 }
 
 // Claim records that objects, which a provider stores for the same time, were created by
 // the workspace with a shared credential.
 func (r *Responses) Claim(ctx context.Context, workspace, slug string, ids []string) error {
-	for ids := range slices.Chunk(ids, atOnce) {
+	for ids := range slices.Chunk(ids, atOnce/2) { // each has two rows
 		if err := r.claim(ctx, workspace, slug, ids); err != nil {
 			return err
 		}
@@ -64,7 +84,9 @@ func (r *Responses) Claim(ctx context.Context, workspace, slug string, ids []str
 }
 
 func (r *Responses) claim(ctx context.Context, workspace, slug string, ids []string) error {
-	return r.db.Write(ctx, func(tx storage.Tx) error {
+	var added total
+	err := r.db.Write(ctx, func(tx storage.Tx) error {
+		added = total{}
 		for _, id := range ids {
 			if len(id) > MaxID {
 				return ErrLongID
@@ -75,12 +97,18 @@ func (r *Responses) claim(ctx context.Context, workspace, slug string, ids []str
 			case !errors.Is(err, storage.ErrNotFound):
 				return err
 			}
-			if err := r.rows.PutTTL(tx, &remembered{ID: id, WorkspaceID: workspace, Slug: slug, Shared: true}, Retention); err != nil {
+			row := &remembered{ID: id, WorkspaceID: workspace, Slug: slug, Shared: true}
+			if err := r.put(tx, row); err != nil {
 				return err
 			}
+			added = added.plus(total{row.size(), 1})
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return r.added(ctx, workspace, added)
 }
 
 // Owns marks those of the objects not yet marked that the workspace has claimed.

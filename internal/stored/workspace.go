@@ -7,31 +7,24 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
-// RemoveSome removes at most atOnce responses of a workspace in a step, and reports whether
+// RemoveSome removes some responses of a workspace in a step, and reports whether
 // there may be more.
 func (r *Responses) RemoveSome(ctx context.Context, step storage.Step, workspace string) (more bool, err error) {
 	var ids []string
-	err = r.db.View(ctx, func(tx storage.Tx) error {
-		ids = nil
-		for row, err := range r.rows.Scan(tx, storage.Range{Prefix: workspace + "/"}) {
-			if err != nil {
-				return err
-			}
-			if ids = append(ids, row.WorkspaceID+"/"+row.ID); len(ids) == atOnce {
-				break
-			}
-		}
-		return nil
+	err = r.each(ctx, workspace, func(entry *sized) bool {
+		ids = append(ids, entry.ID)
+		return len(ids) < removedAtOnce
 	})
 	if err != nil || len(ids) == 0 {
+		r.shares.forget(workspace)
 		return false, err
 	}
-	return len(ids) == atOnce, r.db.Write(ctx, func(tx storage.Tx) error {
+	return len(ids) == removedAtOnce, r.db.Write(ctx, func(tx storage.Tx) error {
 		if err := step.Fence(tx); err != nil {
 			return err
 		}
 		for _, id := range ids {
-			if err := r.rows.Delete(tx, id); err != nil && !errors.Is(err, storage.ErrNotFound) {
+			if _, err := r.delete(tx, workspace, id); err != nil && !errors.Is(err, storage.ErrNotFound) {
 				return err
 			}
 		}
