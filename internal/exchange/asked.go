@@ -184,6 +184,8 @@ type content struct {
 	media  bool // prices of audio and images may apply
 
 	webSearch, fileSearch bool // the provider may search
+
+	mayHaveFiles bool
 }
 
 // A body refers to what it does not have, files, earlier turns, saved prompts, and tools of the
@@ -220,17 +222,17 @@ func contentOf(body []byte) (c content) {
 		rest = rest[i+1:]
 		c.word(rest)
 	}
+	if c.mayHaveFiles && len(body) > shortData {
+		c.files(body)
+	}
 	c.media = c.media || c.images > 0
-	c.files(body, []byte(";base64,"))
-	c.files(body, []byte(`"data":"`))
-	c.files(body, []byte(`"data": "`))
 	return c
 }
 
 // word looks at a string, of which text is the rest of the body.
 func (c *content) word(text []byte) {
 	const longest = 32
-	if len(text) == 0 || strings.IndexByte("acdfgilmpruvwx", text[0]) < 0 {
+	if len(text) == 0 || strings.IndexByte("abcdfgilmpruvwx", text[0]) < 0 {
 		return
 	}
 	for _, begins := range unseenBeginnings {
@@ -250,35 +252,9 @@ func (c *content) word(text []byte) {
 		c.unseen = true
 		c.fileSearch = c.fileSearch || string(word) == "file_search"
 	}
+	c.mayHaveFiles = c.mayHaveFiles || member && fileMembers[string(word)]
 	if string(word) == "image_url" && member || string(word) == "image" {
 		c.images++
-	}
-}
-
-const (
-	bytesOfMedia = 16  // of a file in base64, that make a token at least
-	shortData    = 512 // bytes, which may be text
-)
-
-// files takes the data of files, that begin behind a mark, out of the text.
-func (c *content) files(body, mark []byte) {
-	for at := 0; ; {
-		i := bytes.Index(body[at:], mark)
-		if i < 0 {
-			return
-		}
-		start := at + i + len(mark)
-		length := bytes.IndexByte(body[start:], '"')
-		if length < 0 {
-			length = len(body) - start
-		}
-		if data := body[start : start+length]; length >= shortData && !bytes.Contains(data, []byte(" ")) && !bytes.Contains(data, []byte(";base64,")) {
-			c.text -= int64(length)
-			if before := body[max(0, at+i-128) : at+i]; !bytes.Contains(before, []byte("image/")) {
-				c.tokens += int64(length) / bytesOfMedia
-			}
-		}
-		at = start + length
 	}
 }
 

@@ -178,33 +178,46 @@ func TestNoNumberOfABodyAsksForMoreThanIsReserved(t *testing.T) {
 func TestWhatAPromptHasInItIsSeen(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("QUJD", 400)
+	image := "iVBORw0KGgo=" + strings.Repeat("QUJD", 397)
 	for body, want := range map[string]content{
-		`{"messages":[{"role":"user","content":"document file_id image"}]}`:                                                              {},
-		`{"messages":[{"content":[{"type":"image_url","image_url":{"url":"https://x"}}]}]}`:                                              {images: 1, media: true},
-		`{"messages":[{"content":[{"type": "image_url", "image_url" : {"url":"https://x"}},{"type":"image","source":{"type":"url"}}]}]}`: {images: 2, media: true},
-		`{"input":[{"content":[{"type":"input_image","image_url":"data:image/png;base64,` + long + `"}]}]}`:                              {images: 1, media: true, text: -1600},
-		`{"messages":[{"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + long + `"}}]}]}`:        {images: 1, media: true, text: -1600},
-		`{"messages":[{"content":[{"type":"input_audio","input_audio":{"data": "` + long + `","format":"wav"}}]}]}`:                      {tokens: 100, media: true, text: -1600},
-		`{"messages":[{"content":[{"type":"file","file":{"file_data":"data:application/pdf;base64,` + long + `"}}]}]}`:                   {tokens: 100, unseen: true, text: -1600},
-		`{"messages":[{"content":[{"type":"file","file":{"file_id":"f"}}]}]}`:                                                            {unseen: true},
-		`{"messages":[{"content":[{"type":"document","source":{"type":"url","url":"https://x"}}]}]}`:                                     {unseen: true},
-		`{"messages":[{"content":[{"type":"f\u0069le","file":{"f\u0069le_id":"f"}}]}]}`:                                                  {unseen: true, webSearch: true, fileSearch: true},
-		`{"messages":[{"content":"caf\u00e9 \u003c\u003e"}]}`:                                                                            {},
-		`{"previous_response_id":"resp_1"}`:                   {unseen: true},
-		`{"previous_response_id":null,"conversation": null}`:  {},
-		`{"previous_response_id" : "resp_1"}`:                 {unseen: true},
-		`{"prompt":{"id":"pmpt_1"}}`:                          {unseen: true},
-		`{"tools":[{"type":"web_search_preview"}]}`:           {unseen: true, webSearch: true},
-		`{"web_search_options":{}}`:                           {unseen: true, webSearch: true},
-		`{"tools":[{"type": "file_search"}]}`:                 {unseen: true, fileSearch: true},
-		`{"tools":[{"type":"mcp","server_url":"https://x"}]}`: {unseen: true},
+		`{"messages":[{"role":"user","content":"document file_id image"}]}`:                                                               {},
+		`{"messages":[{"content":[{"type":"image_url","image_url":{"url":"https://x"}}]}]}`:                                               {images: 1, media: true},
+		`{"messages":[{"content":[{"type": "image_url", "image_url" : {"url":"https://x"}},{"type":"image","source":{"type":"url"}}]}]}`:  {images: 2, media: true},
+		`{"input":[{"content":[{"type":"input_image","image_url":"data:image/png;base64,` + image + `"}]}]}`:                              {images: 1, media: true, text: -1600},
+		`{"messages":[{"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + image + `"}}]}]}`:        {images: 1, media: true, text: -1600},
+		`{"messages":[{"content":[{"type":"input_audio","input_audio":{"data": "` + long + `","format":"wav"}}]}]}`:                       {tokens: 100, media: true, text: -1600},
+		`{"messages":[{"content":[{"type":"file","file":{"file_data":"data:application/pdf;base64,` + long + `"}}]}]}`:                    {tokens: 100, unseen: true, text: -1600},
+		`{"messages":[{"content":[{"type":"file","file":{"file_id":"f"}}]}]}`:                                                             {unseen: true},
+		`{"messages":[{"content":[{"type":"document","source":{"type":"url","url":"https://x"}}]}]}`:                                      {unseen: true},
+		`{"messages":[{"content":[{"type":"f\u0069le","file":{"f\u0069le_id":"f"}}]}]}`:                                                   {unseen: true, webSearch: true, fileSearch: true},
+		`{"contents":[{"parts":[{"inlineData":{"mimeType":"image/png","data":"` + image + `"}}]}]}`:                                       {images: 1, media: true, text: -1600},
+		`{"input":[{"type":"function_call_output","output":[{"type":"input_image","image_url":"data:image\/png;base64,` + long + `"}]}]}`: {images: 1, tokens: 100, media: true, text: -1600},
+		// The data of a file is text to the model anywhere else.
+		`{"messages":[{"content":"data:image/png;base64,` + image + `"}]}`:                                                         {},
+		`{"messages":[{"content":[{"type":"text","text":"data:image/png;base64,` + image + `"}]}]}`:                                {},
+		`{"messages":[{"content":";base64,` + image + `"}]}`:                                                                       {},
+		`{"messages":[{"content":[{"type":"tool_use","input":{"url":"data:image/png;base64,` + image + `"}}]}]}`:                   {},
+		`{"messages":[{"tool_calls":[{"function":{"arguments":"{\"data\":\"` + image + `\"}"}}]}]}`:                                {},
+		`{"tools":[{"type":"function","function":{"parameters":{"examples":[{"data":"` + image + `"}]}}}]}`:                        {},
+		`{"messages":[{"content":[{"type":"input_audio","input_audio":{"data":"` + long + ` ` + long + `"}}]}]}`:                   {media: true},
+		`{"messages":[{"content":[{"image_url":{"url":"data:image/png,` + image + `"}}]}]}`:                                        {images: 1, media: true},
+		`{"messages":[{"content":"caf\u00e9 \u003c\u003e"}]}`:                                                                      {},
+		`{"previous_response_id":"resp_1"}`:                                                                                        {unseen: true},
+		`{"previous_response_id":null,"conversation": null}`:                                                                       {},
+		`{"previous_response_id" : "resp_1"}`:                                                                                      {unseen: true},
+		`{"prompt":{"id":"pmpt_1"}}`:                                                                                               {unseen: true},
+		`{"tools":[{"type":"web_search_preview"}]}`:                                                                                {unseen: true, webSearch: true},
+		`{"web_search_options":{}}`:                                                                                                {unseen: true, webSearch: true},
+		`{"tools":[{"type": "file_search"}]}`:                                                                                      {unseen: true, fileSearch: true},
+		`{"tools":[{"type":"mcp","server_url":"https://x"}]}`:                                                                      {unseen: true},
 		`{"tools":[{"type":"function","function":{"name":"search","parameters":{"type":"object","properties":{"document":{}}}}}]}`: {},
 		`{"messages":[{"content":"say \"file_id\": 1"}]}`:                                                                          {},
 	} {
 		got := contentOf([]byte(body))
+		got.mayHaveFiles = false
 		want.text += int64(len(body))
 		if got != want {
-			t.Errorf("%s: %+v, want %+v", body, got, want)
+			t.Errorf("%.200s: %+v, want %+v", body, got, want)
 		}
 	}
 }

@@ -36,6 +36,12 @@ const (
 	maxImage  = unlearnedImage
 	maxWindow = 2_000_000
 
+	// Nor is less, as a bound: callers choose what is learned from, and could teach with prompts that
+	// have few tokens what is then reserved for many that have more.
+	leastRatio  = scale / 3
+	leastImage  = usualImage
+	leastUnseen = usualUnseen
+
 	// The same for what nobody counted: what is usual, instead of the most.
 	usualRatio  = scale / 4
 	usualImage  = 2048
@@ -77,14 +83,15 @@ type quantity struct {
 	seen        *histogram   // nil: nothing was
 }
 
-// learn adds a number, up to a bound, of which perMille of a thousand are to be within the estimate.
-func (q *quantity) learn(n, bound int64, perMille uint64) {
+// learn adds a number, up to a bound, of which perMille of a thousand are to be within the estimate, which is
+// least at least.
+func (q *quantity) learn(n, least, bound int64, perMille uint64) {
 	if q.seen == nil {
 		q.seen = new(histogram)
 	}
 	q.seen.add(min(n, bound))
 	if q.seen.n >= enough {
-		q.most.Store(max(min(q.seen.quantile(perMille), bound), 1))
+		q.most.Store(max(min(q.seen.quantile(perMille), bound), least))
 		q.usual.Store(max(min(q.seen.quantile(500), bound), 1))
 	}
 }
@@ -215,13 +222,13 @@ func (e *Estimator) Learn(d *Demand, prompt, answer, text int64) {
 	rest := max(0, prompt-min(d.Tokens, MaxTokens))
 	switch usual := estimateOr(&l.ratio.usual, usualRatio); {
 	case d.HasUnseen:
-		l.unseen.learn(max(0, rest-tokensOf(d.Bytes, usual)), maxWindow, most)
+		l.unseen.learn(max(0, rest-tokensOf(d.Bytes, usual)), leastUnseen, maxWindow, most)
 	case d.Images > 0:
-		l.image.learn((max(0, rest-tokensOf(d.Bytes, usual))+d.Images-1)/d.Images, maxImage, most)
+		l.image.learn((max(0, rest-tokensOf(d.Bytes, usual))+d.Images-1)/d.Images, leastImage, maxImage, most)
 	case d.Bytes > 0 && d.Tokens == 0 && rest > 0:
-		l.ratio.learn(min(rest, MaxTokens/scale)*scale/d.Bytes, maxRatio, most)
+		l.ratio.learn(min(rest, MaxTokens/scale)*scale/d.Bytes, leastRatio, maxRatio, most)
 	}
-	l.answer.learn(answer/max(d.Choices, 1), maxWindow, mostOfAnswers)
+	l.answer.learn(answer/max(d.Choices, 1), 1, maxWindow, mostOfAnswers)
 	l.written.learn(answer, text)
 }
 

@@ -80,9 +80,9 @@ func TestImagesAndWhatIsNotSeenAreLearned(t *testing.T) {
 	images, unseen := text, text
 	images.Images, unseen.HasUnseen = 2, true
 	for range 2 * enough {
-		e.Learn(&text, 1000, 10, 0)
-		e.Learn(&images, 1000+2*800, 10, 0)
-		e.Learn(&unseen, 1000+30_000, 10, 0)
+		e.Learn(&text, 2000, 10, 0)
+		e.Learn(&images, 2000+2*4000, 10, 0)
+		e.Learn(&unseen, 2000+30_000, 10, 0)
 	}
 	likely := func(d *Demand) int64 {
 		most := e.Most(d)
@@ -94,11 +94,28 @@ func TestImagesAndWhatIsNotSeenAreLearned(t *testing.T) {
 			t.Errorf("%d tokens, want %d to %d", n, least, most)
 		}
 	}
-	within(e.Most(&text).Prompt, 1000, 1300)
-	within(e.Most(&images).Prompt, 2600, 3400)
-	within(e.Most(&unseen).Prompt, 30_000, 40_000)
-	within(likely(&images), 2600, 3400)
-	within(likely(&unseen), 30_000, 40_000)
+	within(e.Most(&text).Prompt, 2000, 2600)
+	within(e.Most(&images).Prompt, 10_000, 13_000)
+	within(e.Most(&unseen).Prompt, 32_000, 42_600)
+	within(likely(&images), 10_000, 13_000)
+	within(likely(&unseen), 32_000, 42_600)
+}
+
+// Callers choose what is learned from: calls that have next to nothing do not teach that others have as little.
+func TestWhatIsLearnedHasABound(t *testing.T) {
+	e := New()
+	text := Demand{Model: Model{Name: "m"}, Bytes: 8000, Most: 10}
+	images, unseen := text, text
+	images.Images, unseen.HasUnseen = 1, true
+	for range 100 * enough {
+		e.Learn(&text, 60, 1, 0)
+		e.Learn(&images, 60, 1, 0)
+		e.Learn(&unseen, 60, 1, 0)
+	}
+	prompt := e.Most(&text).Prompt
+	if prompt < 8000/3 || e.Most(&images).Prompt < prompt+leastImage || e.Most(&unseen).Prompt < prompt+leastUnseen {
+		t.Errorf("%d, %d and %d tokens", prompt, e.Most(&images).Prompt, e.Most(&unseen).Prompt)
+	}
 }
 
 // What answers of the model had for a byte is what text has of which nobody says it, whatever else is learned of it.
