@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/directory"
+	"github.com/caddy-gw/gateway/internal/identity"
 	"github.com/caddy-gw/gateway/internal/mail"
 	"github.com/caddy-gw/gateway/internal/roles"
 	"github.com/caddy-gw/gateway/storage"
@@ -247,6 +248,9 @@ func (c *call) acceptInvite(in *bodyInput[acceptInvite]) (*acceptedInvite, edit,
 		return nil, edit{}, failure(http.StatusUnauthorized, "token: there is no invite with it; it may have been used, cancelled or replaced, or have expired")
 	}
 	i, now := *stored, c.api.Now().UTC()
+	if err := c.stillInvites(&i); err != nil {
+		return nil, edit{}, err
+	}
 	before, err := membersOf(showInvite(c, &i), nil)
 	if err != nil {
 		return nil, edit{}, err
@@ -287,6 +291,20 @@ func (c *call) acceptInvite(in *bodyInput[acceptInvite]) (*acceptedInvite, edit,
 		return nil, edit{}, err
 	}
 	return out, edit{before, after}, c.api.Directory.PutInvite(c.tx, &i, "")
+}
+
+// stillInvites returns an error if the user who made an invite may not make it any more.
+func (c *call) stillInvites(i *directory.Invite) error {
+	if i.InvitedBy == "" {
+		return nil
+	}
+	if by, ok := c.api.Directory.User(i.InvitedBy); ok {
+		as, copied := *c, *i
+		if as.caller = identity.UserCaller(c.api.Directory, by, nil); as.caller != nil && as.mayInvite(&copied) == nil {
+			return nil
+		}
+	}
+	return forbidden("The user who made the invite may not make it any more; ask for another one")
 }
 
 // inviteKey is what the user keys of an invite have in common.

@@ -24,7 +24,12 @@ const (
 // invite makes an invite and returns its id and token.
 func (a *api) invite(body string) (id, token string) {
 	a.t.Helper()
-	out := a.ok("POST", invitesPath, body)
+	return a.linkOf(a.ok("POST", invitesPath, body))
+}
+
+// linkOf returns the id of an invite and the token of its link.
+func (a *api) linkOf(out answer) (id, token string) {
+	a.t.Helper()
 	link, token, ok := strings.Cut(out.get("invite_link").Str, "#")
 	if !ok || link != "http://gw.test"+acceptPath || len(token) < 40 {
 		a.t.Fatalf("%s", out.body)

@@ -160,7 +160,7 @@ func (a *API) members(workspaces *resource[directory.Workspace]) {
 		return &out, nil
 	})
 	act(a, &members, http.MethodPut, "/users/{user_id}", "update", "Change the role of a member of a workspace", func(c *call, w *directory.Workspace, in *updateMember) (*empty, error) {
-		m, _, err := c.member(w)
+		m, u, err := c.member(w)
 		if err != nil {
 			return nil, err
 		}
@@ -179,9 +179,16 @@ func (a *API) members(workspaces *resource[directory.Workspace]) {
 				return nil, err
 			}
 		}
+		keys, err := c.heldBy(u, w.ID)
+		if err != nil {
+			return nil, err
+		}
 		changed := *m
 		changed.Role = role
-		return &empty{}, c.api.Directory.PutMember(c.tx, &changed)
+		if err := c.api.Directory.PutMember(c.tx, &changed); err != nil {
+			return nil, err
+		}
+		return &empty{}, c.narrow(u, keys)
 	})
 	actBare(a, &members, http.MethodDelete, "/users/{user_id}", "delete", "Remove a member from a workspace", func(c *call, w *directory.Workspace) error {
 		m, _, err := c.member(w)

@@ -94,7 +94,7 @@ func (c *call) newPolicy(in *NewPolicy, kind string) (*policies.Policy, error) {
 	}
 	p := &policies.Policy{
 		ID: storage.NewID(c.api.Random), Type: kind, WorkspaceID: w.ID, OrganisationID: c.caller.OrganisationID,
-		AllWorkspaces: in.WorkspaceID == "" && c.caller.WorkspaceID == "",
+		AllWorkspaces: in.WorkspaceID == "" && c.caller.WorkspaceID == "", ByOrganisation: c.caller.WorkspaceID == "",
 	}
 	assign(&p.Name, in.Name)
 	if in.Conditions != nil {
@@ -112,7 +112,7 @@ func (c *call) newPolicy(in *NewPolicy, kind string) (*policies.Policy, error) {
 
 // mayChange refuses changes of the organisation's policies by the key of a workspace.
 func (c *call) mayChange(p *policies.Policy, action string) error {
-	if action != "read" && p.AllWorkspaces && c.caller.WorkspaceID != "" {
+	if action != "read" && (p.AllWorkspaces || p.ByOrganisation) && c.caller.WorkspaceID != "" {
 		return forbidden("The policy is the organisation's; change it with an organisation key")
 	}
 	return nil

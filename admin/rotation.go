@@ -93,7 +93,7 @@ func (a *API) rotation(keys *resource[credentials.APIKey]) {
 // rotateAPIKey gives a new secret to a key, or returns the one that an unattended rotation has
 // made and nobody has got yet.
 func (c *call) rotateAPIKey(k *credentials.APIKey, in *rotateAPIKey) (*rotatedAPIKey, error) {
-	transition, longest := int64(credentials.MinTransition/time.Millisecond), maxTransitionMs
+	transition := credentials.MinTransition.Milliseconds()
 	if k.Rotation != nil {
 		transition = k.Rotation.TransitionMs
 	}
@@ -101,8 +101,14 @@ func (c *call) rotateAPIKey(k *credentials.APIKey, in *rotateAPIKey) (*rotatedAP
 		c.record.Fields = []string{"key_transition_period_ms"}
 		transition = *in.TransitionMs
 	}
-	if transition > longest {
-		return nil, invalid("key_transition_period_ms", "expected at most %d", longest)
+	if transition > maxTransitionMs {
+		return nil, invalid("key_transition_period_ms", "expected at most %d", maxTransitionMs)
+	}
+	if k.Rotation != nil {
+		var wrong *credentials.RotationError
+		if err := k.Rotation.MayTakeOver(time.Duration(transition) * time.Millisecond); errors.As(err, &wrong) {
+			return nil, invalid(wrong.Field, "%s", wrong.Message)
+		}
 	}
 	// The caller gets the secret, and with it what the key may do.
 	if k.ID != c.caller.KeyID {

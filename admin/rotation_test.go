@@ -103,6 +103,9 @@ func TestRotationPolicies(t *testing.T) {
 			t.Errorf("%s: %d %s", c.policy, out.status, out.body)
 		}
 	}
+	// Nor does the secret before work for longer, whoever asks for it.
+	daily := a.ok("POST", workspaceKeys, `{"name":"d","scopes":["logs.view"],"rotation_policy":{"rotation_period_days":1}}`).get("id").Str
+	a.refuses(ownerKey, "POST", "/v1/api-keys/"+daily+"/rotate", `{"key_transition_period_ms":31536000000}`, 400, "key_transition_period_ms: expected at least 1800000, and less than the period of 86400000")
 	id := a.ok("POST", workspaceKeys, `{"name":"k","scopes":["logs.view"],"rotation_policy":{"rotation_period":"monthly","rotation_period_days":null}}`).get("id").Str
 	path := "/v1/api-keys/" + id
 	shows := func(want string) {

@@ -100,8 +100,15 @@ func (a *API) users() {
 				return err
 			}
 		}
+		keys, err := c.heldBy(u, "")
+		if err != nil {
+			return err
+		}
 		u.Role = role
-		return c.api.Directory.PutUser(c.tx, u)
+		if err := c.api.Directory.PutUser(c.tx, u); err != nil {
+			return err
+		}
+		return c.narrow(u, keys)
 	})
 	remove(a, users, "Delete", func(c *call, u *directory.User) error {
 		if err := c.changesOwner(u, false); err != nil {

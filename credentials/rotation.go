@@ -44,7 +44,6 @@ func (e *RotationError) Error() string { return e.Field + ": " + e.Message }
 
 // Begin checks a new rotation, and sets the first time that it does not name.
 func (r *Rotation) Begin(now time.Time) error {
-	longest := MaxTransition
 	switch {
 	case r.Period != "" && r.Period != RotateWeekly && r.Period != RotateMonthly:
 		return &RotationError{"rotation_period", "expected weekly or monthly"}
@@ -54,18 +53,12 @@ func (r *Rotation) Begin(now time.Time) error {
 		return &RotationError{"rotation_period_days", "expected rotation_period or rotation_period_days, not both"}
 	case r.Period == "" && r.Days == 0 && r.NextAt == nil:
 		return &RotationError{"rotation_period", "expected rotation_period, rotation_period_days or next_rotation_at"}
-	case r.Period == RotateWeekly:
-		longest = 7 * 24 * time.Hour
-	case r.Period == RotateMonthly:
-		longest = 28 * 24 * time.Hour
-	case r.Days != 0:
-		longest = time.Duration(r.Days) * 24 * time.Hour
 	}
 	if r.TransitionMs == 0 {
 		r.TransitionMs = MinTransition.Milliseconds()
 	}
-	if t := r.Transition(); t < MinTransition || t >= longest {
-		return &RotationError{"key_transition_period_ms", fmt.Sprintf("expected at least %d, and less than the period of %d", MinTransition.Milliseconds(), longest.Milliseconds())}
+	if err := r.MayTakeOver(r.Transition()); err != nil {
+		return err
 	}
 	if r.NextAt == nil {
 		r.NextAt = r.after(now)
@@ -76,6 +69,24 @@ func (r *Rotation) Begin(now time.Time) error {
 		return &RotationError{"next_rotation_at", "expected a time in the future; it counts as the beginning of that day in UTC"}
 	}
 	r.NextAt = &at
+	return nil
+}
+
+// MayTakeOver returns an error if the secret before may not work for so long beside the next one: it would keep the
+// rotation after that from being in time.
+func (r *Rotation) MayTakeOver(transition time.Duration) error {
+	longest := MaxTransition
+	switch {
+	case r.Period == RotateWeekly:
+		longest = 7 * 24 * time.Hour
+	case r.Period == RotateMonthly:
+		longest = 28 * 24 * time.Hour
+	case r.Days != 0:
+		longest = time.Duration(r.Days) * 24 * time.Hour
+	}
+	if transition < MinTransition || transition >= longest {
+		return &RotationError{"key_transition_period_ms", fmt.Sprintf("expected at least %d, and less than the period of %d", MinTransition.Milliseconds(), longest.Milliseconds())}
+	}
 	return nil
 }
 
@@ -94,22 +105,27 @@ func (r *Rotation) Cadence() int {
 }
 
 // RotateEvery sets the days between rotations of a key, counted from now; a rotation that is due earlier
-// stays. It reports whether it changed the key.
+// stays. A secret before works no longer than that. It reports whether it changed the key.
 func (k *APIKey) RotateEvery(days int, now time.Time) (bool, error) {
+	next := now.UTC().AddDate(0, 0, days)
+	ended := days > 0 && k.PreviousUntil != nil && k.PreviousUntil.After(next)
+	if ended {
+		k.PreviousUntil = &next
+	}
 	if k.Rotation.Cadence() == days && k.Rotation.NextAt != nil {
-		return false, nil
+		return ended, nil
 	}
-	next := &Rotation{Days: days}
+	rotation := &Rotation{Days: days}
 	if k.Rotation != nil && k.Rotation.Transition() < time.Duration(days)*24*time.Hour {
-		next.TransitionMs = k.Rotation.TransitionMs
+		rotation.TransitionMs = k.Rotation.TransitionMs
 	}
-	if err := next.Begin(now); err != nil {
+	if err := rotation.Begin(now); err != nil {
 		return false, err
 	}
-	if k.Rotation != nil && k.Rotation.NextAt != nil && k.Rotation.NextAt.Before(*next.NextAt) {
-		next.NextAt = k.Rotation.NextAt
+	if k.Rotation != nil && k.Rotation.NextAt != nil && k.Rotation.NextAt.Before(*rotation.NextAt) {
+		rotation.NextAt = k.Rotation.NextAt
 	}
-	k.Rotation = next
+	k.Rotation = rotation
 	return true, nil
 }
 

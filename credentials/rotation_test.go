@@ -65,3 +65,28 @@ func TestTheNextRotationIsInTheFuture(t *testing.T) {
 		}
 	})
 }
+
+// A cadence that is required ends a secret before that would work for longer.
+func TestARequiredCadenceEndsTransitions(t *testing.T) {
+	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		rotation *Rotation
+		until    time.Duration
+		want     time.Duration
+	}{
+		{nil, 300 * 24 * time.Hour, 7 * 24 * time.Hour},
+		{&Rotation{Days: 7}, 300 * 24 * time.Hour, 7 * 24 * time.Hour},
+		{nil, time.Hour, time.Hour},
+	} {
+		until := now.Add(c.until)
+		k := &APIKey{PreviousUntil: &until, Rotation: c.rotation}
+		if k.Rotation != nil {
+			if err := k.Rotation.Begin(now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if changed, err := k.RotateEvery(7, now); err != nil || !changed || !k.PreviousUntil.Equal(now.Add(c.want)) {
+			t.Errorf("%v, %v: until %s", changed, err, k.PreviousUntil)
+		}
+	}
+}

@@ -68,7 +68,12 @@ func (a *App) Start() error {
 	if err := a.configureTrail(c.Trail); err != nil {
 		return err
 	}
-	a.releaseEvents = c.Rotations.Configure(rotation.Settings{KeyPrefix: a.keyPrefix, Emit: a.emit})
+	announced := rotation.Settings{KeyPrefix: a.keyPrefix, Emit: a.emit}
+	if a.SMTP != nil {
+		a.mail = mail.New(a.SMTP.settings)
+		announced.Mail = a.mail
+	}
+	a.releaseEvents = c.Rotations.Configure(announced)
 	issued, err := a.bootstrap(context.Background(), c.Services)
 	if err != nil {
 		return fmt.Errorf("setting up the store: %w", err)
@@ -77,9 +82,6 @@ func (a *App) Start() error {
 		return err
 	}
 	a.releaseHeadroom = gc.hold(a.headroom)
-	if a.SMTP != nil {
-		a.mail = mail.New(a.SMTP.settings)
-	}
 	a.releaseAlerts = c.Alerts.Configure(a.alertSettings(c))
 	a.runtime = a.build(c)
 	close(a.ready)

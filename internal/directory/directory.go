@@ -89,6 +89,7 @@ type Directory struct {
 	workspaces    *storage.Cached[Workspace]
 	removals      *storage.Cached[Removal]
 	users         *storage.Cached[User]
+	former        *storage.Cached[former]
 	members       *storage.Cached[Member]
 	invites       *storage.Cached[Invite]
 	now           func() time.Time
@@ -114,8 +115,9 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 		random:   random,
 	}
 	d.openUsers(db)
+	d.openFormer(db)
 	d.openInvites(db)
-	return d, errors.Join(d.organisations.Load(ctx), d.removals.Load(ctx), d.users.Load(ctx), d.members.Load(ctx), d.invites.Load(ctx), d.workspaces.Load(ctx))
+	return d, errors.Join(d.organisations.Load(ctx), d.removals.Load(ctx), d.users.Load(ctx), d.former.Load(ctx), d.members.Load(ctx), d.invites.Load(ctx), d.workspaces.Load(ctx))
 }
 
 // In returns the directory as tx sees it.
@@ -123,7 +125,7 @@ func (d *Directory) In(tx *storage.Txn) *Directory {
 	in := *d
 	in.organisations, in.workspaces, in.removals = d.organisations.In(tx), d.workspaces.In(tx), d.removals.In(tx)
 	in.users, in.members = d.users.In(tx), d.members.In(tx)
-	in.invites = d.invites.In(tx)
+	in.invites, in.former = d.invites.In(tx), d.former.In(tx)
 	return &in
 }
 

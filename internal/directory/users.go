@@ -80,11 +80,21 @@ func (d *Directory) PutUser(tx *storage.Txn, u *User) error {
 		u.ID, u.CreatedAt = storage.NewID(d.random), u.UpdatedAt
 	}
 	u.Email = strings.ToLower(u.Email)
+	if err := d.returned(tx, u); err != nil {
+		return err
+	}
 	return d.users.Put(tx, u)
 }
 
-// RemoveUser removes a user, who must be in no workspace.
-func (d *Directory) RemoveUser(tx *storage.Txn, id string) error { return d.users.Delete(tx, id) }
+// RemoveUser removes a user, who must be in no workspace. See [Directory.IsFormer].
+func (d *Directory) RemoveUser(tx *storage.Txn, id string) error {
+	if u, ok := d.users.Get(id); ok {
+		if err := d.remember(tx, u); err != nil {
+			return err
+		}
+	}
+	return d.users.Delete(tx, id)
+}
 
 // LastOwner says why the role of a user does not change.
 const LastOwner = "The last owner of the organisation cannot be removed, and stays an owner"

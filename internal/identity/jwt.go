@@ -415,6 +415,8 @@ func (v *Verifier) caller(c *claims) (*credentials.Caller, *credentials.Error) {
 		}
 	case c.Email != "":
 		return forbidden("names a user, in email_id, whom the organisation does not have")
+	case d.IsFormer(c.user()):
+		return forbidden("names a user who was removed from the organisation")
 	default:
 		if w == nil {
 			w = d.DefaultWorkspace()

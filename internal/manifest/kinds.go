@@ -34,7 +34,7 @@ var kinds = []kind{
 		check: checkOrganisation, write: writeIssuers, read: readIssuers,
 	},
 	&table[directory.Workspace]{
-		list: "workspaces", scope: "workspaces", collection: "workspace", foreign: true, fixed: []string{"default"},
+		list: "workspaces", scope: "workspaces", collection: "workspace", foreign: true, fixed: []string{"default", "slug"},
 		id: func(w *directory.Workspace) string { return w.ID }, called: func(w *directory.Workspace) string { return w.Slug },
 		unique: func(w *directory.Workspace) []string { return []string{"slug " + w.Slug} },
 		refs: func(w *directory.Workspace) []ref {

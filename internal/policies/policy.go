@@ -20,9 +20,11 @@ type Policy struct {
 	// AllWorkspaces is set if the policy counts the calls of every workspace, and not only
 	// of the one that it is listed under. Policies that a key of the organisation creates
 	// without naming a workspace are of this kind.
-	AllWorkspaces bool      `json:"everywhere,omitempty"`
-	CreatedAt     time.Time `json:"created_at"`
-	UpdatedAt     time.Time `json:"updated_at"`
+	AllWorkspaces bool `json:"everywhere,omitempty"`
+	// ByOrganisation: the organisation made it, so that nobody of the workspace changes it.
+	ByOrganisation bool      `json:"by_organisation,omitempty"`
+	CreatedAt      time.Time `json:"created_at"`
+	UpdatedAt      time.Time `json:"updated_at"`
 }
 
 // The types of policies, by what they count.

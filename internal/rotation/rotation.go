@@ -14,6 +14,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/latest"
+	"github.com/caddy-gw/gateway/internal/mail"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -41,12 +42,19 @@ type Settings struct {
 	KeyPrefix string // of new secrets
 	// Emit reports an event. It may take its time.
 	Emit func(name string, data map[string]any)
+	// Mail sends mail to the alert_emails of the key; nil: none is sent.
+	Mail mailer
 }
+
+// mailer is [mail.Sender].
+type mailer interface{ Send(m *mail.Message) }
 
 // An event waits to be sent.
 type event struct {
-	name string
-	data map[string]any
+	name   string
+	data   map[string]any
+	emails []string
+	mail   mail.Message // To is one of emails
 }
 
 // cadences says after how many days every user key of a workspace is rotated; 0: as the keys say.
@@ -120,8 +128,17 @@ func (r *Rotator) log(doing string, err error) {
 }
 
 func (r *Rotator) tell(e event) {
-	if emit := r.settings.Get().Emit; emit != nil {
-		emit(e.name, e.data)
+	s := r.settings.Get()
+	if s.Emit != nil {
+		s.Emit(e.name, e.data)
+	}
+	if s.Mail == nil {
+		return
+	}
+	for _, address := range e.emails {
+		m := e.mail
+		m.To = address
+		s.Mail.Send(&m)
 	}
 }
 
@@ -144,7 +161,7 @@ func (r *Rotator) queue(name string, k *credentials.APIKey, unattended bool) {
 		data["unattended"] = unattended
 	}
 	select {
-	case r.events <- event{name, data}:
+	case r.events <- event{name, data, k.AlertEmails, message(name, k, unattended)}:
 	default:
 		r.logger.Warn("an event is lost, because too many wait to be handled", zap.String("event", name), zap.String("key_id", k.ID))
 	}

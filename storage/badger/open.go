@@ -78,7 +78,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		opts.Logger = zap.NewNop()
 	}
 	if opts.Space == nil {
-		opts.Space = statSpace
+		opts.Space = lately(statSpace, time.Now)
 	}
 	if opts.valueLogSize == 0 {
 		opts.valueLogSize = valueLogSize

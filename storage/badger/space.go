@@ -3,7 +3,9 @@ package badger
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -29,6 +31,30 @@ const closeReserve = 64 << 20
 type Space struct {
 	Free     uint64 // available to this process
 	ReadOnly bool
+}
+
+// spaceLasts is how long a measured space that is ample is not measured again: asking takes as long as writing a
+// small row. Rows that are not small are measured for on their own.
+const spaceLasts = 50 * time.Millisecond
+
+// lately returns measure for one directory, which is not called again for a while if there was ample space.
+func lately(measure func(dir string) (Space, error), now func() time.Time) func(dir string) (Space, error) {
+	type measured struct {
+		Space
+		at time.Time
+	}
+	var last atomic.Pointer[measured]
+	return func(dir string) (Space, error) {
+		at := now()
+		if m := last.Load(); m != nil && at.Sub(m.at) < spaceLasts {
+			return m.Space, nil
+		}
+		space, err := measure(dir)
+		if err == nil && !space.ReadOnly && space.Free >= 2*Reserve+maxTx {
+			last.Store(&measured{space, at})
+		}
+		return space, err
+	}
 }
 
 // check returns an error that wraps [storage.ErrUnwritable] if the file system of dir

@@ -38,7 +38,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 
 	batch := make([]*account, 0, maxBatch)
 	for i := range l.shards {
-		for _, a := range l.shards[i].accounts { // not used by anything else any more
+		for a := range l.shards[i].accounts.all() { // not used by anything else any more
 			if !a.dirty {
 				continue
 			}

@@ -237,7 +237,8 @@ func testBudgets(t *rapid.T, crashes bool) {
 				}
 			}
 			for i, b := range banks { // at most a sixty-fourth is leased, plus what was given back
-				if a := l.shards[l.shardOf(fmt.Sprint(i))].accounts[fmt.Sprint(i)]; a != nil {
+				hash := l.hashOf(fmt.Sprint(i))
+				if a := l.shards[shardOf(hash)].accounts.get(hash, fmt.Sprint(i)); a != nil {
 					b.lost += max(a.spare, 0)
 				}
 			}

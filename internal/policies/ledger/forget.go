@@ -74,8 +74,8 @@ func (s *shard) forget(prefix string) error {
 	if s.closed {
 		return ErrClosed
 	}
-	for key, a := range s.accounts {
-		if strings.HasPrefix(key, prefix) {
+	for a := range s.accounts.all() {
+		if strings.HasPrefix(a.key, prefix) {
 			a.forget()
 		}
 	}

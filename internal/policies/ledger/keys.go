@@ -63,10 +63,11 @@ func (l *Ledger) Counts(ctx context.Context, prefix string, fn func(Count)) erro
 
 // correct updates a count from memory, because the record also counts the lease.
 func (l *Ledger) correct(c *Count) {
-	s := &l.shards[l.shardOf(c.Key)]
+	hash := l.hashOf(c.Key)
+	s := &l.shards[shardOf(hash)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a := s.accounts[c.Key]; a != nil && a.loaded {
+	if a := s.accounts.get(hash, c.Key); a != nil && a.loaded {
 		a.advance(l.now())
 		c.Units, c.Held = a.total, min(a.held, a.total)
 	}

@@ -235,7 +235,7 @@ func Open(ctx context.Context, store Store, opts Options) (*Ledger, error) {
 		l.max = DefaultMaxCounters
 	}
 	for i := range l.shards {
-		l.shards[i].accounts = make(map[string]*account)
+		l.shards[i].accounts = make(accounts)
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l, nil
@@ -291,7 +291,7 @@ func (c *Claim) validate() error {
 
 // A place is the location of a claim's counter.
 type place struct {
-	shard   int
+	hash    uint64 // of the key
 	account *account
 }
 
@@ -301,10 +301,12 @@ func (l *Ledger) try(claims []Claim) (r *reservation, d Decision, flights []*fli
 	var buf [8]place
 	places, locked := buf[:0], uint64(0)
 	for i := range claims {
-		n := l.shardOf(claims[i].Key)
-		places = append(places, place{shard: n})
-		locked |= 1 << n
+		hash := l.hashOf(claims[i].Key)
+		places = append(places, place{hash: hash})
+		locked |= 1 << shardOf(hash)
 	}
+	// Made before the locks are taken, which others wait for.
+	r, d.States = &reservation{}, make([]State, len(claims))
 	l.lock(locked)
 	defer l.unlock(locked)
 	now := l.now()
@@ -312,7 +314,7 @@ func (l *Ledger) try(claims []Claim) (r *reservation, d Decision, flights []*fli
 	// New accounts are loaded first, so that no account is used below that was evicted
 	// to make room for one of them.
 	for i := range claims {
-		a, err := l.account(&l.shards[places[i].shard], claims[i].Key, claims[i].Window, now, locked)
+		a, err := l.account(places[i].hash, claims[i].Key, claims[i].Window, now, locked)
 		if err != nil {
 			return nil, d, nil, err
 		}
@@ -363,11 +365,11 @@ func (l *Ledger) try(claims []Claim) (r *reservation, d Decision, flights []*fli
 		if len(flights) > 0 {
 			return nil, d, flights, nil
 		}
-		r = book(claims, places, now)
+		r.book(claims, places, now)
 	}
-	d.States = states(claims, places, now, d.Admitted)
+	states(d.States, claims, places, now, d.Admitted)
 	if !d.Admitted {
-		d.Freed = freed(claims, places)
+		r, d.Freed = nil, freed(claims, places)
 	}
 	l.sweep(locked, now)
 	return r, d, nil, nil
@@ -392,8 +394,8 @@ func freed(claims []Claim, places []place) <-chan struct{} {
 	return full.freed
 }
 
-func states(claims []Claim, places []place, now int64, admitted bool) []State {
-	states := make([]State, len(claims))
+// states sets the state of the counter of each claim.
+func states(states []State, claims []Claim, places []place, now int64, admitted bool) {
 	for i := range claims {
 		a, limit := places[i].account, claims[i].Limit
 		states[i] = State{Limit: limit, Remaining: max(limit-a.total, 0), Held: min(a.held, a.total), Reset: a.reset(now)}
@@ -402,5 +404,4 @@ func states(claims []Claim, places []place, now int64, admitted bool) []State {
 			states[i].MayFit = a.mayFit(limit, a.asked)
 		}
 	}
-	return states
 }

@@ -26,9 +26,8 @@ type booking struct {
 	gone    bool // it is another reservation's, or its units no longer count
 }
 
-// book spends the units of claims. The locks of all their counters are held.
-func book(claims []Claim, places []place, now int64) *reservation {
-	r := &reservation{}
+// book spends the units of claims for a reservation. The locks of all their counters are held.
+func (r *reservation) book(claims []Claim, places []place, now int64) {
 	r.bookings = r.few[:0]
 	for i := range claims {
 		a, units := places[i].account, claims[i].Units
@@ -40,7 +39,6 @@ func book(claims []Claim, places []place, now int64) *reservation {
 		a.used = now
 		r.bookings = append(r.bookings, booking{account: a, bucket: a.bucket, units: units, epoch: a.epoch, held: claims[i].Estimate})
 	}
-	return r
 }
 
 // Settle replaces the units of each claim of a reservation by the units in used, which
@@ -163,11 +161,12 @@ func (l *Ledger) chargeLoaded(ctx context.Context, old *account, units int64) (a
 
 // whenLoaded calls do with the account of a key once it is loaded, while its shard is locked.
 func (l *Ledger) whenLoaded(ctx context.Context, key string, window time.Duration, do func(a *account, now int64)) error {
-	s := &l.shards[l.shardOf(key)]
+	hash := l.hashOf(key)
+	s := &l.shards[shardOf(hash)]
 	for {
 		s.mu.Lock()
 		now := l.now()
-		a, err := l.account(s, key, window, now, 1<<l.shardOf(key))
+		a, err := l.account(hash, key, window, now, 1<<shardOf(hash))
 		if err == nil && a.loaded {
 			defer s.mu.Unlock()
 			do(a, now)

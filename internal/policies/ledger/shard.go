@@ -31,7 +31,9 @@ const (
 type account struct {
 	counter
 	key    string
-	owner  string // of the last claim with an owner, or from the record
+	hash   uint64   // of the key
+	next   *account // another one with the same hash
+	owner  string   // of the last claim with an owner, or from the record
 	shard  *shard
 	flight *flight       // store I/O in progress, at most one
 	asked  int64         // units requested by the claims that are being decided
@@ -57,7 +59,7 @@ func (a *account) follow(window time.Duration, now int64) {
 // takes them in the order of the shards.
 type shard struct {
 	mu       sync.Mutex
-	accounts map[string]*account
+	accounts accounts
 	dues     dues
 	latest   int64 // time of the last sweep
 	closed   bool
@@ -84,9 +86,10 @@ func (d *dues) Pop() any {
 	return x
 }
 
-func (l *Ledger) shardOf(key string) int {
-	return int(maphash.String(l.seed, key) % shardCount)
-}
+func (l *Ledger) hashOf(key string) uint64 { return maphash.String(l.seed, key) }
+
+// shardOf returns the number of the shard that keys with a hash are in.
+func shardOf(hash uint64) int { return int(hash % shardCount) }
 
 // lock locks a set of shards.
 func (l *Ledger) lock(set uint64) {
@@ -101,21 +104,22 @@ func (l *Ledger) unlock(set uint64) {
 	}
 }
 
-// account returns the account of a key in s. If it is new, it has not been loaded. The
-// set of shards locked by the caller includes s.
-func (l *Ledger) account(s *shard, key string, window time.Duration, now int64, locked uint64) (*account, error) {
+// account returns the account of a key with its hash. If it is new, it has not been loaded. The
+// set of shards locked by the caller includes its shard.
+func (l *Ledger) account(hash uint64, key string, window time.Duration, now int64, locked uint64) (*account, error) {
+	s := &l.shards[shardOf(hash)]
 	if s.closed {
 		return nil, ErrClosed
 	}
-	if a := s.accounts[key]; a != nil {
+	if a := s.accounts.get(hash, key); a != nil {
 		return a, nil
 	}
 	if l.live.Add(1) > l.max && !l.evict(locked) {
 		l.live.Add(-1)
 		return nil, fmt.Errorf("%w: %d in memory, none idle, and %q is new", ErrFull, l.max, key)
 	}
-	a := &account{counter: counter{window: window}, key: strings.Clone(key), shard: s}
-	s.accounts[a.key] = a
+	a := &account{counter: counter{window: window}, key: strings.Clone(key), hash: hash, shard: s}
+	s.accounts.add(a)
 	heap.Push(&s.dues, due{now + int64(linger), a})
 	return a, nil
 }
@@ -166,7 +170,7 @@ func (l *Ledger) sweepShard(s *shard, now int64, n int) (dropped int64) {
 			continue
 		}
 		heap.Pop(&s.dues)
-		delete(s.accounts, a.key)
+		s.accounts.remove(a)
 		dropped++
 	}
 	return dropped
