@@ -4,7 +4,7 @@ import "strings"
 
 // reserved lists the first path segments, after /v1, of the control plane, whether or
 // not they are implemented. Such paths are never forwarded to a provider. Everything
-// below /v2 is reserved.
+// below /v2 is reserved, but calls of prompts, which are below both.
 var reserved = map[string]bool{
 	"admin": true, "agent-integrations": true, "agent-servers": true, "agents": true, "analytics": true, "api-keys": true,
 	"audit-logs": true, "auth": true, "collections": true, "configs": true, "deployments": true, "feedback": true,
@@ -18,19 +18,19 @@ var reserved = map[string]bool{
 // Reserved reports whether path belongs to the control plane.
 func Reserved(path string) bool {
 	if rest, ok := strings.CutPrefix(path, "/v2"); ok {
-		return rest == "" || rest[0] == '/'
+		return (rest == "" || rest[0] == '/') && !rendersPrompt(rest)
 	}
-	rest, ok := strings.CutPrefix(path, "/v1/")
-	if !ok {
+	rest, ok := strings.CutPrefix(path, "/v1")
+	if !ok || rest == "" || rest[0] != '/' {
 		return false
 	}
-	first, rest, _ := strings.Cut(rest, "/")
-	return reserved[first] && (first != "prompts" || !rendersPrompt(rest))
+	first, _, _ := strings.Cut(rest[1:], "/")
+	return reserved[first] && !rendersPrompt(rest)
 }
 
-// rendersPrompt reports whether the part of a path after /v1/prompts/ is that of a
-// call.
-func rendersPrompt(rest string) bool {
-	id, action, ok := strings.Cut(rest, "/")
+// rendersPrompt reports whether the part of a path after its version is that of a call.
+func rendersPrompt(path string) bool {
+	rest, ok := strings.CutPrefix(path, "/prompts/")
+	id, action, _ := strings.Cut(rest, "/")
 	return ok && id != "" && id != "partials" && (action == "render" || action == "completions")
 }

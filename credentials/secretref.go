@@ -168,6 +168,11 @@ func (r *Router) Fetch(ctx context.Context, workspace string, route *Route) *Err
 	return nil
 }
 
+// Mapped reports whether a setting of the route is a secret of a secret manager.
+func (r *Route) Mapped(setting string) bool {
+	return r.mapped != nil && slices.ContainsFunc(r.mapped.mappings, func(m SecretMapping) bool { return m.Field == setting })
+}
+
 // value returns the current value of a mapping's reference.
 func (r *Router) value(ctx context.Context, workspace string, route *Route, m *SecretMapping) (*SecretValue, *Error) {
 	ref, ok := r.Keyring.SecretReference(m.Reference)

@@ -52,7 +52,7 @@ func (h *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	defer h.access.guard(w, r).done()
 	switch {
 	case admin.Reserved(r.URL.Path), r.URL.Path == admin.DocsPath:
-	case strings.HasPrefix(r.URL.Path, "/v1/") && !h.only:
+	case (strings.HasPrefix(r.URL.Path, "/v1/") || strings.HasPrefix(r.URL.Path, "/v2/")) && !h.only:
 		return next.ServeHTTP(w, r)
 	case probe{h.ready}.serve(w, r):
 		return nil

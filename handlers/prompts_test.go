@@ -40,8 +40,13 @@ func TestCompletionsOfAPromptAreCalls(t *testing.T) {
 		{chat + "@1", `{"variables":{},"max_tokens":2,"model":"n"}`, "/v1/chat/completions", `{"max_tokens":2,"model":"n","messages":[{"role":"user","content":"Ask "}]}`},
 		{text + "%40latest", `{"variables":{"what":1}}`, "/v1/completions", `{"max_tokens":9,"model":"m","prompt":"Say 1"}`},
 	} {
+		before := len(up.Calls())
 		a := g.Do("POST", "/v1/prompts/"+c.slug+"/completions", c.body, "x-gw-api-key: "+key)
+		too := g.Do("POST", "/v2/prompts/"+c.slug+"/completions", c.body, "x-gw-api-key: "+key)
 		calls := up.Calls()
+		if len(calls) != before+2 || calls[before].Body != calls[before+1].Body || calls[before].Path != calls[before+1].Path {
+			t.Errorf("%s: below /v2: %d %s", c.slug, too.Status, too.Body)
+		}
 		if a.Status != 200 || len(calls) == 0 {
 			t.Fatalf("%s: %d %s", c.slug, a.Status, a.Body)
 		}
@@ -151,7 +156,7 @@ func TestWhatIsRenderedIsACall(t *testing.T) {
 		}
 		slug := promptOf(g, fields)
 		body := fmt.Sprintf(`{"variables":%s,"seed":%d}`, variables, i)
-		rendered := g.Do("POST", "/v1/prompts/"+slug+"/render", body, "x-gw-api-key: "+key)
+		rendered := g.Do("POST", []string{"/v1", "/v2"}[i%2]+"/prompts/"+slug+"/render", body, "x-gw-api-key: "+key)
 		if rendered.Status != 200 || !rendered.Get("success").Bool() || rendered.Get("data.variables").Exists() || rendered.Get("data.stream").Exists() {
 			t.Fatalf("%d: %d %s", i, rendered.Status, rendered.Body)
 		}

@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -9,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/caddyserver/caddy/v2"
+
+	"github.com/caddy-gw/gateway/credentials"
 )
 
 // Register registers providers as Caddy modules gw.providers.<name>. It is called by init
@@ -80,6 +83,21 @@ func (p *Provider) check() error {
 func Lookup(name string) (*Provider, bool) {
 	p, ok := byName[name]
 	return p, ok
+}
+
+// spellings are names that other gateways have for providers.
+var spellings = map[string]string{"hugging-face": "huggingface", "open-ai": "openai"}
+
+// Find is [Lookup] for a name that somebody writes, who may spell it as other gateways do. The error says what it
+// may have been.
+func Find(name string) (*Provider, error) {
+	if p, ok := Lookup(cmp.Or(spellings[name], name)); ok {
+		return p, nil
+	}
+	if nearest := credentials.Nearest(name, names); nearest != "" {
+		return nil, fmt.Errorf("there is no provider %q; the nearest is %s", credentials.Clip(name), nearest)
+	}
+	return nil, fmt.Errorf("there is no provider %q; the documentation lists those that there are, and one with OpenAI's API is openai with custom_host", credentials.Clip(name))
 }
 
 // Names returns the names of all providers, sorted.

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -15,10 +16,15 @@ var modelRows = []string{
 // spelling undoes the escapes in which clients put the id of a model into one segment.
 var spelling = strings.NewReplacer("%2F", "/", "%2f", "/", "%40", "@", "%3A", ":", "%3a", ":")
 
-// RequestPath is the escaped path of a request. That of a model has its id in as many segments as
-// that has.
+// RequestPath is the escaped path of a request, below /v1. That of a model has its id in as many segments
+// as that has. Calls of prompts are below /v2, too.
 func RequestPath(r *http.Request) string {
 	path := r.URL.EscapedPath()
+	if rest, ok := strings.CutPrefix(path, "/v2"); ok {
+		if path := "/v1" + rest; slices.ContainsFunc(promptRows, func(e Endpoint) bool { return matches(e.Path, path) }) {
+			return path
+		}
+	}
 	if id, ok := strings.CutPrefix(path, "/v1/models/"); ok && r.Method == http.MethodGet && strings.Contains(id, "%") {
 		return "/v1/models/" + spelling.Replace(id)
 	}

@@ -44,7 +44,7 @@ func (q *request) addCredentials(m *credentials.Mask) {
 		}
 	}
 	for name, s := range route.Settings {
-		if routing.IsSecret(name) {
+		if routing.IsSecret(name) || route.Mapped(name) {
 			m.Add(s)
 		}
 	}

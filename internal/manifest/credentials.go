@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	stdjson "encoding/json"
 	"errors"
 	"maps"
@@ -226,7 +227,13 @@ func readVirtualKey(x *session, f *form, old *credentials.VirtualKey, at string)
 	}
 	return func(v *credentials.VirtualKey) error {
 		v.OwnSlug = true
-		return finish(&v.Credential)
+		if err := finish(&v.Credential); err != nil {
+			return err
+		}
+		if old == nil || string(v.ModelConfig) != string(old.ModelConfig) || !slices.Equal(v.Mappings, old.Mappings) {
+			return routing.CheckModelConfig(v.Provider, cmp.Or(string(v.ModelConfig), "{}"), v.Mappings, refuse(at+".model_config."))
+		}
+		return nil
 	}, nil
 }
 

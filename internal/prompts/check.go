@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/prompts/template"
 	"github.com/caddy-gw/gateway/internal/validation"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
@@ -18,9 +19,8 @@ import (
 // far as they do not depend on the variables. The error is a *[FieldError]. Versions that are stored may be of before
 // a rule, and are only compiled.
 func Check(c *Content) (*Compiled, error) {
-	text := strings.TrimSpace(c.String)
-	if !c.isChat() && strings.HasPrefix(text, "[") && gjson.Valid(text) {
-		return nil, &FieldError{"string", "expected messages, as an array of at least one object, or a text"}
+	if !c.isChat() && isOtherJSON(c.String) {
+		return nil, &FieldError{"string", "expected messages, as an array of at least one object, or a text; this is other JSON"}
 	}
 	compiled, err := Compile(c)
 	if err != nil {
@@ -32,6 +32,13 @@ func Check(c *Content) (*Compiled, error) {
 	parts, _, err := c.parts()
 	if err != nil {
 		return nil, err
+	}
+	for i := range parts {
+		if p := &parts[i]; !p.raw {
+			if name := templateName(jsonscan.NewReader(p.json)); name != "" {
+				return nil, &FieldError{p.field, fmt.Sprintf("the name %q has a tag; only values are rendered, since two names could come to the same", credentials.Clip(name))}
+			}
+		}
 	}
 	table := validation.Completion
 	switch {
@@ -57,6 +64,41 @@ func Check(c *Content) (*Compiled, error) {
 		return nil, &FieldError{"parameters", err.Error()}
 	}
 	return compiled, nil
+}
+
+// isOtherJSON reports whether a text is an object or an array, or a string that holds messages: it was meant to be
+// something else than the prompt of a text completion.
+func isOtherJSON(text string) bool {
+	text = strings.TrimSpace(text)
+	if text == "" || !gjson.Valid(text) {
+		return false
+	}
+	v := gjson.Parse(text)
+	return v.IsObject() || v.IsArray() || v.Type == gjson.String && isMessages([]byte(strings.TrimSpace(v.Str)))
+}
+
+// templateName returns the name of a member in a JSON value that has a tag of a template, or "".
+func templateName(r *jsonscan.Reader) (found string) {
+	switch r.Kind() {
+	case jsonscan.Object:
+		r.Object(func(key jsonscan.Key) {
+			if name := key.String(); found == "" && template.HasTags(name) {
+				found = name
+			}
+			if inner := templateName(r); found == "" {
+				found = inner
+			}
+		})
+	case jsonscan.Array:
+		r.Array(func() {
+			if inner := templateName(r); found == "" {
+				found = inner
+			}
+		})
+	default:
+		r.Raw()
+	}
+	return found
 }
 
 // faultOf returns the field of the content that a fault of the body is in.

@@ -126,8 +126,8 @@ func CheckMappings(list []credentials.SecretMapping, refuse credentials.Refuse) 
 	for i, m := range list {
 		at := "[" + strconv.Itoa(i) + "]."
 		switch {
-		case m.Field != credentials.MappedKey && !IsSecret(m.Field):
-			return refuse(at+"field", "expected key, or a credential such as aws_secret_access_key, got %q", credentials.Clip(m.Field))
+		case m.Field != credentials.MappedKey && !IsMappable(m.Field):
+			return refuse(at+"field", "expected key, or a setting that says neither where the credential goes nor how to log in, such as aws_secret_access_key, got %q", credentials.Clip(m.Field))
 		case seen[m.Field]:
 			return refuse(at+"field", "%s is mapped twice", m.Field)
 		case len(m.Key) > 255:

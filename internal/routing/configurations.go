@@ -15,6 +15,7 @@ import (
 type configuration struct {
 	required []string
 	optional []string
+	also     []string        // settings that virtual keys may have besides, where nothing is required
 	modes    map[string]mode // for a field that selects how to authenticate
 }
 
@@ -32,22 +33,25 @@ var entra = mode{
 	"managed": {off: true}, "workload": {off: true}, "entraFederated": {off: true},
 }
 
-// configurations are those of the providers that have fields of their own.
+// configurations are those of the providers that have fields of their own. Settings that no call reads are not among
+// them: they are refused, and not ignored.
 var configurations = map[string]configuration{
 	"openai": {optional: []string{"openai_organization", "openai_project", "openai_beta"}},
 	"azure-openai": {
 		required: []string{"azure_auth_mode", "azure_resource_name", "azure_deployment_config"},
-		optional: []string{"azure_entra_tenant_id", "azure_entra_client_id", "azure_entra_client_secret", "azure_entra_scope", "azure_managed_client_id", "azure_ad_token"},
+		optional: []string{"azure_entra_tenant_id", "azure_entra_client_id", "azure_entra_client_secret", "azure_entra_scope", "azure_ad_token"},
+		also:     []string{"azure_api_version", "azure_deployment_id", "azure_deployment_name"},
 		modes:    map[string]mode{"azure_auth_mode": entra},
 	},
 	"azure-ai": {
 		required: []string{"azure_auth_mode", "azure_foundry_url"},
-		optional: []string{"azure_api_version", "azure_deployment_name", "azure_entra_tenant_id", "azure_entra_client_id", "azure_entra_client_secret", "azure_entra_scope", "azure_managed_client_id", "azure_ad_token", "azure_extra_parameters"},
+		optional: []string{"azure_api_version", "azure_deployment_name", "azure_entra_tenant_id", "azure_entra_client_id", "azure_entra_client_secret", "azure_entra_scope", "azure_ad_token", "azure_extra_parameters"},
 		modes:    map[string]mode{"azure_auth_mode": entra},
 	},
 	"bedrock": {
 		required: []string{"aws_auth_type", "aws_region"},
 		optional: []string{"aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_role_arn", "aws_external_id", "aws_s3_bucket", "aws_batch_role_arn"},
+		also:     []string{"aws_bedrock_model", "aws_s3_object_key"},
 		modes: map[string]mode{"aws_auth_type": {
 			"accessKey": {needs: []string{"aws_access_key_id", "aws_secret_access_key"}}, "apiKey": {},
 			"assumedRole": {needs: []string{"aws_access_key_id", "aws_secret_access_key", "aws_role_arn"}}, "serviceRole": {off: true},
@@ -55,43 +59,89 @@ var configurations = map[string]configuration{
 	},
 	"vertex-ai": {
 		required: []string{"vertex_auth_type", "vertex_region"},
-		optional: []string{"vertex_project_id", "vertex_service_account_json", "vertex_storage_bucket_name"},
+		optional: []string{"vertex_project_id", "vertex_service_account_json"},
 		modes: map[string]mode{"vertex_auth_type": {
 			"basic": {needs: []string{"vertex_project_id"}}, "serviceAccount": {needs: []string{"vertex_service_account_json"}},
 		}},
 	},
-	"workers-ai":   {required: []string{"workers_ai_account_id"}},
-	"huggingface":  {optional: []string{"huggingface_base_url"}},
-	"cortex":       {required: []string{"snowflake_account"}},
-	"anthropic":    {optional: []string{"anthropic_beta", "anthropic_version"}},
-	"databricks":   {optional: []string{"databricks_workspace"}},
-	"fireworks-ai": {optional: []string{"fireworks_account_id"}},
-	"oracle": {optional: []string{
-		"oracle_api_version", "oracle_compartment_id", "oracle_fingerprint", "oracle_key_passphrase", "oracle_private_key", "oracle_region",
-		"oracle_serving_mode", "oracle_tenancy", "oracle_user",
-	}},
-	"stability-ai": {optional: []string{"stability_client_id", "stability_client_user_id", "stability_client_version"}},
+	"workers-ai":  {required: []string{"workers_ai_account_id"}},
+	"huggingface": {optional: []string{"huggingface_base_url"}},
+	"cortex":      {required: []string{"snowflake_account"}},
+	"anthropic":   {optional: []string{"anthropic_beta", "anthropic_version"}},
+	"databricks":  {optional: []string{"databricks_workspace"}},
 }
 
-// deploymentFields are those of an element of azure_deployment_config; see deployment.
-var deploymentFields = []string{"alias", "azure_api_version", "azure_deployment_name", "is_default", "azure_model_slug"}
+// A deployment is how an element of azure_deployment_config is written: the members that it
+// must have, and those that it may have.
+type deployment struct{ required, optional []string }
+
+// The members of integrations, and of virtual keys, which older clients write.
+var (
+	deploymentOfIntegration = deployment{[]string{"azure_api_version", "azure_deployment_name", "azure_model_slug"}, []string{"alias", isDefault}}
+	deploymentOfVirtualKey  = deployment{[]string{"apiVersion", "deploymentName"}, []string{"alias", isDefault}}
+)
+
+const isDefault = "is_default"
 
 // CheckConfigurations refuses the configurations of an integration that are not those of its
 // provider. What each field may hold is checked where it is read, and what is mapped when it is
 // fetched. The fields that it refuses are those of text.
 func CheckConfigurations(provider, text string, mapped []credentials.SecretMapping, refuse credentials.Refuse) error {
-	known := configurations[provider]
-	all := gjson.Parse(text)
-	var err error
+	known, all := configurations[provider], gjson.Parse(text)
+	fields := slices.Concat(known.required, known.optional)
+	if err := checkFields(provider, all, append(fields, customHost), refuse, deploymentOfIntegration); err != nil {
+		return err
+	}
+	has := present(all, mapped)
+	for _, name := range known.required {
+		if !has(name) {
+			return refuse(name, "required for provider %s", provider)
+		}
+	}
+	for field := range known.modes {
+		if err := known.checkMode(field, all.Get(field).Str, has, refuse); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckModelConfig is [CheckConfigurations] for the settings of a virtual key. None is required but
+// those of the provider's address, and of a way to log in that the settings name.
+func CheckModelConfig(provider, text string, mapped []credentials.SecretMapping, refuse credentials.Refuse) error {
+	known, all := configurations[provider], gjson.Parse(text)
+	fields := slices.Concat(known.required, known.optional, known.also)
+	if err := checkFields(provider, all, fields, refuse, deploymentOfVirtualKey, deploymentOfIntegration); err != nil {
+		return err
+	}
+	for field := range known.modes {
+		if mode := all.Get(field).Str; mode != "" {
+			if err := known.checkMode(field, mode, present(all, mapped), refuse); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// present returns whether settings have a field, or secret_mappings has it.
+func present(all gjson.Result, mapped []credentials.SecretMapping) func(name string) bool {
+	return func(name string) bool {
+		v := all.Get(name)
+		return slices.ContainsFunc(mapped, func(m credentials.SecretMapping) bool { return m.Field == name }) || v.Exists() && v.Type != gjson.Null && v.String() != ""
+	}
+}
+
+// checkFields checks the fields of settings, which are among those that are listed, or custom_headers.
+// Deployments are of one of the forms.
+func checkFields(provider string, all gjson.Result, listed []string, refuse credentials.Refuse, forms ...deployment) (err error) {
 	all.ForEach(func(key, value gjson.Result) bool {
 		name := key.Str
 		field := credentials.Clip(name)
 		switch {
-		case value.Type == gjson.Null:
-		case name == "custom_host" || name == credentials.CustomHeaders:
-		case !slices.Contains(known.required, name) && !slices.Contains(known.optional, name):
-			expected := slices.Concat(known.required, known.optional, []string{"custom_host", credentials.CustomHeaders})
-			err = refuse(field, "provider %s has no such field, expected one of %s", provider, strings.Join(expected, ", "))
+		case value.Type == gjson.Null, name == credentials.CustomHeaders:
+		case !slices.Contains(listed, name):
+			err = refuse(field, "provider %s has no such field, expected one of %s", provider, strings.Join(append(listed, credentials.CustomHeaders), ", "))
 		case name == "aws_role_arn":
 			if fault := (sts.Role{ARN: value.String()}).CheckARN(); fault != "" && value.String() != "" {
 				err = refuse(field, "%s", fault)
@@ -101,36 +151,29 @@ func CheckConfigurations(provider, text string, mapped []credentials.SecretMappi
 				err = refuse(field, "%s", fault)
 			}
 		case name == "azure_deployment_config":
-			err = checkDeployments(field, value, refuse)
+			err = checkDeployments(field, value, refuse, forms)
 		case name == "vertex_service_account_json" && !value.IsObject() && value.Type != gjson.String:
 			err = refuse(field, "expected an object")
 		}
 		return err == nil
 	})
-	if err != nil {
-		return err
+	return err
+}
+
+// checkMode checks the value of a field that selects how to authenticate, and that the settings
+// have what that needs.
+func (c *configuration) checkMode(field, value string, has func(string) bool, refuse credentials.Refuse) error {
+	ways := c.modes[field]
+	way, ok := ways[value]
+	switch {
+	case !ok:
+		return refuse(field, "expected one of %s", strings.Join(ways.supported(), ", "))
+	case way.off:
+		return refuse(field, "%s is not supported, expected one of %s", value, strings.Join(ways.supported(), ", "))
 	}
-	has := func(name string) bool {
-		v := all.Get(name)
-		return slices.ContainsFunc(mapped, func(m credentials.SecretMapping) bool { return m.Field == name }) || v.Exists() && v.Type != gjson.Null && v.String() != ""
-	}
-	for _, name := range known.required {
+	for _, name := range way.needs {
 		if !has(name) {
-			return refuse(name, "required for provider %s", provider)
-		}
-	}
-	for field, ways := range known.modes {
-		way, ok := ways[all.Get(field).Str]
-		switch {
-		case !ok:
-			return refuse(field, "expected one of %s", strings.Join(ways.supported(), ", "))
-		case way.off:
-			return refuse(field, "%s is not supported yet, expected one of %s", all.Get(field).Str, strings.Join(ways.supported(), ", "))
-		}
-		for _, name := range way.needs {
-			if !has(name) {
-				return refuse(name, "required where %s is %s", field, all.Get(field).Str)
-			}
+			return refuse(name, "required where %s is %s", field, value)
 		}
 	}
 	return nil
@@ -147,36 +190,57 @@ func (m mode) supported() (values []string) {
 	return values
 }
 
-// checkDeployments checks the list of a resource's deployments.
-func checkDeployments(field string, list gjson.Result, refuse credentials.Refuse) error {
+// checkDeployments checks the list of a resource's deployments, each of which is written in one of the
+// forms. Calls find one by its alias, or the default one, so there is one of each.
+func checkDeployments(field string, list gjson.Result, refuse credentials.Refuse, forms []deployment) error {
 	if !list.IsArray() || len(list.Array()) == 0 {
 		return refuse(field, "expected an array of at least one deployment")
 	}
+	named, hasDefault := make(map[string]bool), false
 	for i, d := range list.Array() {
 		if !d.IsObject() {
 			return refuse(field, "expected objects, element %d is none", i)
 		}
-		var err error
-		d.ForEach(func(key, value gjson.Result) bool {
-			switch {
-			case !slices.Contains(deploymentFields, key.Str):
-				err = refuse(field, "element %d has the unknown field %s, expected one of %s", i, credentials.Clip(key.Str), strings.Join(deploymentFields, ", "))
-			case key.Str == "is_default" && !value.IsBool(), key.Str != "is_default" && value.Type != gjson.String:
-				err = refuse(field, "%s of element %d is of another type than expected", key.Str, i)
+		form := forms[0]
+		for _, f := range forms[1:] {
+			if slices.ContainsFunc(f.required, func(name string) bool { return d.Get(name).Exists() }) {
+				form = f
 			}
-			return err == nil
-		})
-		if err != nil {
+		}
+		if err := form.check(field, i, d, refuse); err != nil {
 			return err
 		}
-		for _, name := range []string{"azure_api_version", "azure_deployment_name", "azure_model_slug"} {
-			switch v := d.Get(name).Str; {
-			case v == "":
-				return refuse(field, "%s of element %d is required", name, i)
-			case name == "azure_api_version" && len(v) > 30:
-				return refuse(field, "%s of element %d is longer than 30 bytes", name, i)
-			}
+		alias, first := d.Get("alias").Str, d.Get(isDefault).Bool()
+		switch {
+		case alias != "" && named[alias]:
+			return refuse(field, "element %d has the alias %q, as another has", i, credentials.Clip(alias))
+		case first && hasDefault:
+			return refuse(field, "element %d is the default one, as another is", i)
 		}
+		named[alias], hasDefault = true, hasDefault || first
 	}
 	return nil
+}
+
+// check checks a deployment, which is element i.
+func (f *deployment) check(field string, i int, d gjson.Result, refuse credentials.Refuse) (err error) {
+	d.ForEach(func(key, value gjson.Result) bool {
+		switch {
+		case !slices.Contains(f.required, key.Str) && !slices.Contains(f.optional, key.Str):
+			err = refuse(field, "element %d has the unknown field %s, expected one of %s", i, credentials.Clip(key.Str), strings.Join(slices.Concat(f.required, f.optional), ", "))
+		case key.Str == isDefault && !value.IsBool():
+			err = refuse(field, "%s of element %d: expected true or false", key.Str, i)
+		case key.Str != isDefault && value.Type != gjson.String:
+			err = refuse(field, "%s of element %d: expected a text", key.Str, i)
+		case strings.HasSuffix(strings.ToLower(key.Str), "version") && len(value.Str) > 30:
+			err = refuse(field, "%s of element %d is longer than 30 bytes", key.Str, i)
+		}
+		return err == nil
+	})
+	for _, name := range f.required {
+		if err == nil && d.Get(name).Str == "" {
+			err = refuse(field, "%s of element %d is required", name, i)
+		}
+	}
+	return err
 }

@@ -40,6 +40,12 @@ func IsSecret(name string) bool { return vendorKeys[name].use == secret }
 // IsPlace reports whether a vendor's key determines where credentials go.
 func IsPlace(name string) bool { return vendorKeys[name].use == place }
 
+// IsMappable reports whether a part of a saved credential may be a secret of a secret manager: a credential, or a setting that
+// neither determines where credentials go nor which of them are used.
+func IsMappable(name string) bool {
+	return IsSecret(name) || vendorKeys[name].use == option && !strings.HasSuffix(name, "_auth_mode") && !strings.HasSuffix(name, "_auth_type")
+}
+
 // The sorted names of all vendors' keys that are credentials, and of those that determine
 // where credentials go.
 var (

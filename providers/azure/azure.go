@@ -169,17 +169,23 @@ func deploymentOf(c *providers.Call) deployment {
 	if list == "" {
 		return d
 	}
-	var found, fallback *deployment
+	var found, ofModel, fallback *deployment
 	r := jsonscan.NewReader([]byte(list))
 	r.Array(func() {
-		one, alias, isDefault := entry(r)
-		if alias != "" && alias == c.Model {
+		one, names := entry(r)
+		switch {
+		case names.alias != "" && names.alias == c.Model:
 			found = &one
+		case ofModel == nil && names.model != "" && names.model == c.Model:
+			ofModel = &one
 		}
-		if isDefault || fallback == nil && alias == "" {
+		if names.isDefault || fallback == nil && names.alias == "" && names.model == "" {
 			fallback = &one
 		}
 	})
+	if found == nil {
+		found = ofModel
+	}
 	if found == nil {
 		found = fallback
 	}
@@ -192,19 +198,27 @@ func deploymentOf(c *providers.Call) deployment {
 	return *found
 }
 
+// names are what calls name a deployment by: its alias, or else its model.
+type names struct {
+	alias, model string
+	isDefault    bool
+}
+
 // entry reads one deployment, with the member names that virtual keys and integrations use.
-func entry(r *jsonscan.Reader) (d deployment, alias string, isDefault bool) {
+func entry(r *jsonscan.Reader) (d deployment, n names) {
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "deploymentName", "azure_deployment_name":
 			d.name = chat.Literal(r.String()).Text()
 		case "apiVersion", settingVersion:
 			d.version = chat.Literal(r.String()).Text()
-		case "alias", "azure_model_slug":
-			alias = chat.Literal(r.String()).Text()
+		case "alias":
+			n.alias = chat.Literal(r.String()).Text()
+		case "azure_model_slug":
+			n.model = chat.Literal(r.String()).Text()
 		case "is_default":
-			isDefault = string(r.Raw()) == "true"
+			n.isDefault = string(r.Raw()) == "true"
 		}
 	})
-	return d, alias, isDefault
+	return d, n
 }

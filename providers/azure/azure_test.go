@@ -10,7 +10,7 @@ import (
 	"github.com/caddy-gw/gateway/providers"
 )
 
-const list = `[{"deploymentName":"dep-a","apiVersion":"2024-06-01","alias":"gpt-4o"},{"azure_deployment_name":"dep-b","azure_model_slug":"gpt-5","azure_api_version":"2025-01-01","is_default":true}]`
+const list = `[{"deploymentName":"dep-a","apiVersion":"2024-06-01","alias":"gpt-4o"},{"azure_deployment_name":"dep-b","azure_model_slug":"gpt-5","azure_api_version":"2025-01-01","is_default":true},{"alias":"fast","azure_deployment_name":"dep-c","azure_model_slug":"gpt-6","azure_api_version":"2025-01-01"}]`
 
 func TestCallsGoWhereAzureHasThem(t *testing.T) {
 	for _, c := range []struct {
@@ -26,6 +26,8 @@ func TestCallsGoWhereAzureHasThem(t *testing.T) {
 		{"with deployments", "azure-openai", "https://r.openai.azure.com/openai", "/batches/b1/cancel", "", "", map[string]string{"azure_deployment_id": "dep1", "azure_api_version": "2024-10-21"}, "https://r.openai.azure.com/openai/batches/b1/cancel?api-version=2024-10-21"},
 		{"a version in the query", "azure-openai", "https://r.openai.azure.com/openai", "/files", "limit=1&api-version=2023-01-01", "", map[string]string{"azure_api_version": "2024-10-21"}, "https://r.openai.azure.com/openai/files?limit=1&api-version=2023-01-01"},
 		{"the key's own list, by alias", "azure-openai", "https://r.openai.azure.com/openai", "/chat/completions", "", "gpt-4o", map[string]string{"azure_deployment_config": list}, "https://r.openai.azure.com/openai/deployments/dep-a/chat/completions?api-version=2024-06-01"},
+		{"the key's own list, by model", "azure-openai", "https://r.openai.azure.com/openai", "/chat/completions", "", "gpt-6", map[string]string{"azure_deployment_config": list}, "https://r.openai.azure.com/openai/deployments/dep-c/chat/completions?api-version=2025-01-01"},
+		{"the key's own list, by an alias of a model", "azure-openai", "https://r.openai.azure.com/openai", "/chat/completions", "", "fast", map[string]string{"azure_deployment_config": list}, "https://r.openai.azure.com/openai/deployments/dep-c/chat/completions?api-version=2025-01-01"},
 		{"the key's own list, by default", "azure-openai", "https://r.openai.azure.com/openai", "/chat/completions", "", "another", map[string]string{"azure_deployment_config": list}, "https://r.openai.azure.com/openai/deployments/dep-b/chat/completions?api-version=2025-01-01"},
 		{"Foundry", "azure-ai", "https://p.services.ai.azure.com/models", "/chat/completions", "", "m", nil, "https://p.services.ai.azure.com/models/chat/completions?api-version=2024-05-01-preview"},
 		{"Foundry's version", "azure-ai", "https://p.services.ai.azure.com/models", "/embeddings", "", "m", map[string]string{"azure_api_version": "2025-04-01"}, "https://p.services.ai.azure.com/models/embeddings?api-version=2025-04-01"},

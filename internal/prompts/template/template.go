@@ -37,6 +37,8 @@ type Template struct {
 	text  []byte   // of all literals
 	names []string // parts of all paths
 	raw   bool     // the literals are JSON, not text within a JSON string
+
+	tagged bool // it is not just text
 }
 
 type kind uint8
@@ -119,6 +121,15 @@ func Raw(text string) (*Template, error) {
 	b := &builder{t: Template{raw: true}}
 	b.parse(text)
 	return b.done()
+}
+
+// HasTags reports whether a text has a tag, so that it does not come to itself.
+func HasTags(text string) bool {
+	if !strings.Contains(text, "{{") {
+		return false
+	}
+	t, err := Text(text)
+	return err != nil || t.tagged
 }
 
 // JSON parses a JSON value in which every string that is not a key is a template.
@@ -259,6 +270,7 @@ func (b *builder) parse(s string) {
 			b.fail("expected at most %d tags", MaxTags)
 			return
 		}
+		b.t.tagged = true
 		tag, name := s[at:i], strings.TrimSpace(s[inside:end])
 		switch sigil {
 		case '!':
