@@ -244,8 +244,7 @@ func (h *Inference) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	x.KeepExcerpts(gw.maxLoggedBody(x.Caller.WorkspaceID))
 	defer func() { // also when the answer breaks off and panics
 		x.End()
-		x.Book()
-		h.forwarder.Conclude(x, gw.records.Add)
+		x.Booked(func() { h.forwarder.Conclude(x, gw.records.Add) })
 	}()
 	if x.Catalogue != nil {
 		h.forwarder.ServeModels(w, r, x)

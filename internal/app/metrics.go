@@ -69,6 +69,10 @@ func (a *App) registerMetrics(ctx caddy.Context) (err error) {
 			Help: "Calls that passed their limits uncounted while the store could not be written, as on_store_failure allows.",
 		}, a.uncounted)),
 		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "caddy", Subsystem: "gw", Name: "uncounted_texts_total",
+			Help: "Texts of streams that broke off whose tokens were estimated and not counted, because too many texts waited.",
+		}, a.uncountedTexts)),
+		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Namespace: "caddy", Subsystem: "gw", Name: "alerts_total",
 			Help: "Alerts of budgets: that their alert threshold was reached, or that they are exhausted.",
 		}, a.alerted)),
@@ -148,6 +152,13 @@ func (a *App) uncounted() float64 {
 		return 0
 	}
 	return float64(a.services.Limits.UncountedCalls())
+}
+
+func (a *App) uncountedTexts() float64 {
+	if !a.started() {
+		return 0
+	}
+	return float64(a.services.Texts.UncountedTexts())
 }
 
 func (a *App) alerted() float64 {

@@ -84,7 +84,7 @@ func (a *App) build(c *core) *Runtime {
 		Authenticator: authenticator, Router: router, Headers: a.headers, Now: clocks.now, Random: rand.Reader, ID: "caddy-gw-" + strings.ToLower(rand.Text()), Acquire: c.acquire,
 		Configs: &exchange.Configs{Store: c.Configs, Options: a.parse}, Responses: c.Responses, Owners: c.Owners, Batches: c.Limits, Prompts: c.Prompts, Guardrails: savedGuardrails{c.Guardrails, c.Directory},
 		Several: func() bool { return len(c.Directory.Workspaces()) > 1 },
-		Metrics: a.metrics, Prices: a.prices, InFlight: c.InFlight, Calls: c.Calls, Aliases: named.names,
+		Metrics: a.metrics, Prices: a.prices, InFlight: c.InFlight, Calls: c.Calls, Texts: c.Texts, Aliases: named.names,
 		Unpriced: saysUnpriced(a.logger, time.Now),
 		WorkspaceMetadata: func(id string) json.RawMessage {
 			w, ok := c.Directory.Workspace(id)

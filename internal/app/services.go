@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/secretcache"
 	"github.com/caddy-gw/gateway/internal/stored"
 	"github.com/caddy-gw/gateway/internal/stores"
+	"github.com/caddy-gw/gateway/internal/tokens"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -45,6 +46,7 @@ type Services struct {
 	Answers   *cache.Cache
 	InFlight  *inflight.Budget // of bytes
 	Calls     *inflight.Budget
+	Texts     *tokens.Queue // of streams that broke off
 	Records   reqlog.Store
 	Removals  *removal.Remover
 	Rotations *rotation.Rotator
@@ -58,7 +60,7 @@ type Services struct {
 func openServices(ctx context.Context, store storage.Store, master credentials.Secret, seal audit.Key, logger *zap.Logger) (_ *Services, err error) {
 	now, random, db := clocks.now, rand.Reader, storage.NewDB(store)
 	s := &Services{
-		DB: db, Breakers: routing.NewBreakers(now, 0), InFlight: inflight.New(0), Calls: inflight.NewCalls(0),
+		DB: db, Breakers: routing.NewBreakers(now, 0), InFlight: inflight.New(0), Calls: inflight.NewCalls(0), Texts: new(tokens.Queue),
 	}
 	s.Responses = stored.NewResponses(db, now)
 	s.onClose(db.Close)

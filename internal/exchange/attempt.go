@@ -55,6 +55,7 @@ type Attempt struct {
 	verdict        *policies.Verdict // what is reserved for the batch; nil: nothing
 	meter          *meter            // nil: no limit of tokens or costs counts it
 	booked         *booked           // what it used; nil: that is not decided yet
+	sample         sample            // of the text of a stream
 
 	// Mask hides the credentials that the provider got, in what is shown of its answer; nil: there
 	// is none yet.

@@ -26,7 +26,7 @@ type Buffer struct {
 // room for a little more than a round number, as files have that were encoded in base64.
 var (
 	classes = [...]int{
-		4 << 10, startSize, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20,
+		1 << 10, 4 << 10, startSize, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20,
 		3 << 19, 2<<20 + 4<<10, 3 << 20, maxPooled,
 	}
 	pools [len(classes)]sync.Pool

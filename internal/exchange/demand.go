@@ -161,9 +161,7 @@ func (a *Attempt) Spent() (tokens int64, cost prices.Amount) {
 // book is what the attempt used, which is decided once.
 func (a *Attempt) book() booked {
 	if a.booked == nil {
-		if a.Usage.Nothing() && a.TextBytes > 0 { // some servers do not count, and say so with zeros
-			a.Usage.Known = false
-		}
+		a.doubtUsage()
 		var b booked
 		switch {
 		case a.batch != nil:
@@ -182,6 +180,13 @@ func (a *Attempt) book() booked {
 		a.booked = &b
 	}
 	return *a.booked
+}
+
+// doubtUsage forgets the usage of servers that do not count, and say so with zeros.
+func (a *Attempt) doubtUsage() {
+	if a.Usage.Nothing() && a.TextBytes > 0 {
+		a.Usage.Known = false
+	}
 }
 
 // measured returns the meter of an attempt. Where the size of its upload was not known before, the demand is that of
@@ -222,6 +227,10 @@ func (b *booked) estimate(a *Attempt, m *meter) {
 	b.usage, b.estimated = m.estimates.Likely(m.demand, &m.most, a.TextBytes), true
 	if a.TextBytes == 0 { // no text was found in it
 		b.usage.Completion = min((a.BodyBytes+3)/4, m.most.Completion)
+	} else if n, known := a.written(); known {
+		if b.usage.Completion = n; m.demand.Most >= 0 {
+			b.usage.Completion = min(n, m.most.Completion)
+		}
 	}
 	if a.Usage.Known { // until the answer broke off
 		completion := max(a.Usage.Completion, b.usage.Completion)

@@ -19,6 +19,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/telemetry"
+	"github.com/caddy-gw/gateway/internal/tokens"
 )
 
 // A Gateway is what all exchanges of a configuration share.
@@ -64,6 +65,8 @@ type Gateway struct {
 	InFlight *inflight.Budget
 	// Calls bounds how many calls are under way; nil: they are not bounded.
 	Calls *inflight.Budget
+	// Texts counts the text of streams whose providers do not say what was used; nil: it is estimated.
+	Texts *tokens.Queue
 	// Prices knows what models cost; nil: no price is known.
 	Prices *prices.Table
 	// Unpriced is called for each call whose cost is not known, because its model has no price; may be nil.
@@ -104,6 +107,9 @@ type Exchange struct {
 	prepared bool
 	err      *Error // of Prepare
 	release  func()
+
+	counted    bool     // it is counted in the background what was used
+	afterwards []func() // what is done once the text of the answer was counted
 
 	callAdmitted           bool // by the limits that do not depend on the target
 	callHolds, targetHolds holds
@@ -244,19 +250,34 @@ func (x *Exchange) End() {
 	}
 }
 
-// Close ends the exchange: it ends the holds, counts the call, and releases its memory.
+// Close ends the exchange: it ends the holds, counts the call, and releases its memory. If text has to be counted
+// before it is known what was used, what depends on that is done afterwards, in the background.
 func (x *Exchange) Close() {
 	x.LeaveTarget()
-	x.callHolds.end(x.Attempts)
+	x.endHolds(&x.callHolds, 0)
 	x.Body.committed = true
-	x.count()
 	x.endSpan()
 	if x.Body.buffer != nil {
 		x.Body.buffer.Release()
 		x.Body.buffer = nil
 	}
-	x.Memory.lease.Close()
 	x.slot.Close()
+	if x.counts() {
+		x.counted = true
+		x.whenBooked(x.end)
+		x.countText()
+		return
+	}
+	x.end()
+}
+
+// end is the end of [Exchange.Close], when it is known what was used.
+func (x *Exchange) end() {
+	x.count()
+	for _, a := range x.Attempts {
+		a.sample.release()
+	}
+	x.Memory.lease.Close()
 	x.release()
 }
 

@@ -1,6 +1,10 @@
 package exchange
 
-import "context"
+import (
+	"context"
+
+	"github.com/caddy-gw/gateway/internal/prices"
+)
 
 // A Limiter is a stage that counts calls before they are forwarded: a rate limit, a budget.
 type Limiter interface {
@@ -23,28 +27,38 @@ type Hold interface {
 	Release()
 }
 
+// Growing is a Hold of a call that may go on for long, of which it is asked in between whether it may.
+type Growing interface {
+	// Grow counts what the call has used so far, and refuses that it goes on if there is no room for that.
+	Grow(ctx context.Context, tokens int64, cost prices.Amount) *Error
+}
+
 // holds are the holds of a call, or of a call at one target.
 type holds struct {
-	all    []Hold
-	room   [1]Hold // for the first
+	all    []held
+	room   [1]held // for the first
 	before int     // attempts when the first was added
 }
 
-// end ends all holds, the latest first. If there was no attempt since the first one, nothing was
-// sent.
-func (h *holds) end(attempts []*Attempt) {
-	h.endAfter(0, attempts)
+// A held call is one that a limiter holds, which books what was used, or another stage.
+type held struct {
+	Hold
+	books bool
 }
 
-// endAfter ends all holds but the first n.
-func (h *holds) endAfter(n int, attempts []*Attempt) {
+// endHolds ends all holds but the first n, the latest first. If there was no attempt since the first one, nothing was
+// sent.
+func (x *Exchange) endHolds(h *holds, n int) {
 	for i := len(h.all) - 1; i >= n; i-- {
 		hold := h.all[i]
 		h.all = h.all[:i]
-		if sent := attempts[h.before:]; len(sent) > 0 {
-			hold.Settle(sent)
-		} else {
+		switch sent := x.Attempts[h.before:]; {
+		case len(sent) == 0:
 			hold.Release()
+		case hold.books && x.counts(): // which is then known
+			x.afterwards = append(x.afterwards, func() { hold.Settle(sent) })
+		default:
+			hold.Settle(sent)
 		}
 	}
 }
@@ -90,17 +104,17 @@ func (x *Exchange) admit(ctx context.Context, target *Attempt, to *holds) *Error
 			if err.Header != nil {
 				x.AnswerHeader = err.Header
 			}
-			to.endAfter(before, x.Attempts)
+			x.endHolds(to, before)
 			return err
 		}
 		if hold != nil {
-			x.add(hold, to)
+			x.add(held{hold, true}, to)
 		}
 	}
 	return nil
 }
 
-func (x *Exchange) add(h Hold, to *holds) {
+func (x *Exchange) add(h held, to *holds) {
 	if len(to.all) == 0 {
 		to.all, to.before = to.room[:0], len(x.Attempts)
 	}
@@ -111,7 +125,7 @@ func (x *Exchange) add(h Hold, to *holds) {
 }
 
 // HoldTarget adds a hold that ends when the call leaves the chosen target.
-func (x *Exchange) HoldTarget(h Hold) { x.add(h, &x.targetHolds) }
+func (x *Exchange) HoldTarget(h Hold) { x.add(held{Hold: h}, &x.targetHolds) }
 
 // LeaveTarget ends the holds of the call at the chosen target.
-func (x *Exchange) LeaveTarget() { x.targetHolds.end(x.Attempts) }
+func (x *Exchange) LeaveTarget() { x.endHolds(&x.targetHolds, 0) }

@@ -72,7 +72,7 @@ func TestHoldsAreSettledOrReleased(t *testing.T) {
 		}
 		for range 2 {
 			x.LeaveTarget()
-			x.callHolds.end(x.Attempts)
+			x.endHolds(&x.callHolds, 0)
 		}
 		if !slices.Equal(limiter.events, c.want) {
 			t.Errorf("%s: %q, want %q", name, limiter.events, c.want)

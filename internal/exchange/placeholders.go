@@ -5,6 +5,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/caddy-gw/gateway/internal/prices"
 )
 
 // placeholders are the placeholders {http.gw.<name>} for Caddy's logs and matchers. Most are
@@ -26,7 +28,7 @@ var placeholders = map[string]func(*Exchange) any{
 	"total_tokens":           func(x *Exchange) any { return x.Usage().Prompt + x.Usage().Completion },
 
 	"cost_usd": func(x *Exchange) any {
-		if cost, known := x.Cost(); known {
+		if cost, known := x.costNow(); known {
 			return cost.Dollars()
 		}
 		return ""
@@ -49,6 +51,14 @@ const (
 	placeholderPrefix = "http.gw."
 	metadataPrefix    = "metadata."
 )
+
+// costNow is the cost of the call, unless that is known only later.
+func (x *Exchange) costNow() (cost prices.Amount, known bool) {
+	if x.counted {
+		return 0, false
+	}
+	return x.Cost()
+}
 
 // placeholder returns the value of one of the gateway's placeholders.
 func (x *Exchange) placeholder(name string) (value any, ok bool) {
@@ -87,7 +97,7 @@ func (x *Exchange) MarshalLogObject(to zapcore.ObjectEncoder) error {
 		to.AddInt64("prompt_tokens", u.Prompt)
 		to.AddInt64("completion_tokens", u.Completion)
 	}
-	if cost, known := x.Cost(); known {
+	if cost, known := x.costNow(); known {
 		to.AddFloat64("cost_usd", cost.Dollars())
 	}
 	return nil

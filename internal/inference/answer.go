@@ -50,6 +50,9 @@ func (rt *roundTrip) answered(res *http.Response) {
 		rt.timing.stallGuard.lift()
 		s := newStream(res.Body, &rt.watcher, rt.timing.limits.idle)
 		s.addedUsage, s.hooks = rt.addedUsage, rt.eventHooks()
+		if rt.attempt.Samples() {
+			s.sampled = rt.attempt
+		}
 		res.Body = s
 		res.ContentLength = -1 // an error event may follow; it also makes Caddy flush at once
 		delete(res.Header, "Content-Length")
@@ -109,7 +112,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if err != nil && b.json { // usage counts even if the answer broke off
 		b.to.book(answer)
 		if whole && b.to.attempt != nil && (!b.to.attempt.Usage.Known || b.to.attempt.Usage.Nothing()) {
-			b.to.addBody(0, textIn(p[:n]))
+			b.to.addBody(0, textIn(p[:n], nil))
 		}
 	}
 	switch out := b.to.out; {

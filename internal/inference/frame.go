@@ -40,8 +40,8 @@ func (f *frame) fits(event []byte) bool {
 	return true
 }
 
-// text returns how long the text is of an event that fits.
-func (f *frame) text(event []byte) int { return len(event) - f.start - (len(f.event) - f.end) }
+// text returns the text of an event that fits, as the inside of a JSON string.
+func (f *frame) text(event []byte) []byte { return event[f.start : len(event)-(len(f.event)-f.end)] }
 
 // take makes an event the frame, if it has a text, which is of a copy. It was scanned.
 func (f *frame) take(event []byte, copies textCopy) {

@@ -52,6 +52,8 @@ type stream struct {
 	frame frame     // the last event that is like many
 	texts textCount // that came
 
+	sampled *exchange.Attempt // what the texts are kept for; nil: they are not
+
 	// Of the current event.
 	scan            jsonscan.Scanner
 	visit           func(jsonscan.Key, int) (int, error)
@@ -307,7 +309,11 @@ func (s *stream) event(data []byte) bool {
 	}
 	s.usage, s.response, s.failed, s.ends, s.empty, s.begins, s.copies = nil, nil, false, s.finished, false, false, inPortions
 	if s.frame.fits(data) {
-		s.text(data, s.frame.copies, s.frame.text(data))
+		text := s.frame.text(data)
+		if s.sampled != nil && s.frame.copies == inPortions {
+			s.sampled.Sample(text)
+		}
+		s.text(data, s.frame.copies, len(text))
 	} else {
 		finished, closed := s.finished, s.closed
 		s.scan = jsonscan.Scanner(data)
@@ -318,7 +324,11 @@ func (s *stream) event(data []byte) bool {
 		if s.usage == nil && s.response == nil && !s.failed && !s.empty && s.finished == finished && s.closed == closed {
 			s.frame.take(data, s.copies)
 		}
-		s.text(data, s.copies, textIn(data))
+		sampled := s.sampled
+		if s.copies != inPortions { // it came before
+			sampled = nil
+		}
+		s.text(data, s.copies, textIn(data, sampled))
 	}
 	for _, hook := range s.hooks {
 		if s.refused = hook.Event(data); s.refused != nil {
@@ -371,6 +381,8 @@ func (s *stream) member(key jsonscan.Key, at int) (int, error) {
 		s.failed = s.failed || string(value) == `"response.failed"`
 		s.begins = string(value) == `"message_start"`
 		s.copies = copyOf(value)
+	case key.Is("model") && s.sampled != nil:
+		s.sampled.NameModel(value)
 	case value[0] != '{':
 	case key.Is("usage"):
 		s.usage = value

@@ -128,7 +128,7 @@ func TestATapFindsTheTextsInAnyPortions(t *testing.T) {
 			rest = rest[n:]
 		}
 		want := textsOf(gjson.ParseBytes(doc), noText)
-		if whole := textIn(doc); tapped.texts != want || whole != want {
+		if whole := textIn(doc, nil); tapped.texts != want || whole != want {
 			t.Fatalf("%s: %d bytes of text in portions, %d in one piece, want %d", doc, tapped.texts, whole, want)
 		}
 		found += want
@@ -159,7 +159,7 @@ func TestTheTextsOfAnswers(t *testing.T) {
 	} {
 		var tapped tap
 		tapped.write([]byte(c.answer))
-		if whole := textIn([]byte(c.answer)); tapped.texts != c.want || whole != c.want && name != "broken off" {
+		if whole := textIn([]byte(c.answer), nil); tapped.texts != c.want || whole != c.want && name != "broken off" {
 			t.Errorf("%s: %d bytes as it passes, %d in one piece, want %d", name, tapped.texts, whole, c.want)
 		}
 	}

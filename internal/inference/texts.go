@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
@@ -48,8 +49,8 @@ func kindOf(name []byte) textKind {
 }
 
 // textIn returns how long the texts of an answer or of an event are together. It takes an object that a tool is called
-// with for text as a whole. A [tap] finds the same.
-func textIn(answer []byte) (n int) {
+// with for text as a whole. A [tap] finds the same. Texts that are strings are added to the sample of an attempt, unless that is nil.
+func textIn(answer []byte, sample *exchange.Attempt) (n int) {
 	if bytes.Contains(answer, []byte(`audio.delta"`)) { // whose delta is no text
 		return 0
 	}
@@ -80,6 +81,9 @@ func textIn(answer []byte) (n int) {
 		case value[0] == '"':
 			if end, _, err := jsonscan.Scanner(value).String(0); err == nil {
 				n += end - len(`""`)
+				if sample != nil {
+					sample.Sample(value[1 : end-1])
+				}
 				rest = value[end:]
 			}
 		case value[0] == '{' && kind == inputText:
@@ -96,7 +100,7 @@ func textOf(stream []byte) (n int) {
 	var c textCount
 	for line := range bytes.Lines(stream) {
 		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-			n += c.add(copyOf([]byte(gjson.GetBytes(data, "type").Raw)), textIn(data))
+			n += c.add(copyOf([]byte(gjson.GetBytes(data, "type").Raw)), textIn(data, nil))
 		}
 	}
 	return n

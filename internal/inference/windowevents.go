@@ -207,7 +207,7 @@ func appendDelta(b *jsonscan.Builder, t hooks.Track, text string) {
 
 // write writes an event. Those of a response are numbered.
 func (w *windowed) write(name string, data []byte) {
-	w.let += textIn(data)
+	w.let += textIn(data, nil)
 	if w.inserted > 0 && w.endpoint == exchange.CreateResponse {
 		if n := gjson.GetBytes(data, "sequence_number"); n.Exists() {
 			if out, err := sjson.SetBytes(data, "sequence_number", n.Int()+w.inserted); err == nil {

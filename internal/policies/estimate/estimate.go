@@ -66,12 +66,17 @@ func New() *Estimator {
 // and for what is not seen; of its answers, how long they are, and tokens for a byte.
 type learned struct {
 	ratio, image, unseen, answer quantity
-	written                      average
+	asked, written               average // of the text of prompts, and of answers
 
 	mu sync.Mutex // of the histograms
 
 	model    Model
 	all, own *list.Element // in the lists of the estimator
+}
+
+// usualRatio is how many tokens scale bytes of a prompt usually have.
+func (l *learned) usualRatio() int64 {
+	return estimateOr(&l.asked.ratio, estimateOr(&l.ratio.usual, usualRatio))
 }
 
 // unlearned is what is known of a model before anything was learned.
@@ -96,7 +101,7 @@ func (q *quantity) learn(n, least, bound int64, perMille uint64) {
 	}
 }
 
-// An average is how many tokens a byte of answers has, all together. Their lengths differ more than that does.
+// An average is how many tokens a byte of prompts or answers has, all together. Their lengths differ more than that does.
 type average struct {
 	ratio atomic.Int64 // tokens of scale bytes; 0: not enough was learned
 
@@ -106,12 +111,12 @@ type average struct {
 
 // Bounds of an average.
 const (
-	leastText   = 64       // bytes of an answer, of which more is text than what every answer has
-	mostText    = 64 << 10 // bytes of an answer that count
+	leastText   = 64       // bytes of a text, of which more is text than what every one has
+	mostText    = 64 << 10 // bytes of a text that count
 	lastingText = 4 << 20  // bytes after which the earlier half counts less
 )
 
-// learn adds an answer.
+// learn adds a prompt or an answer.
 func (a *average) learn(tokens, bytes int64) {
 	if bytes < leastText {
 		return
@@ -196,7 +201,7 @@ func (e *Estimator) Likely(d *Demand, most *prices.Usage, answered int64) (u pri
 		return u
 	}
 	l := e.of(d.Model)
-	u.Prompt = Sum(text(d, estimateOr(&l.ratio.usual, usualRatio)),
+	u.Prompt = Sum(text(d, l.usualRatio()),
 		min(d.Tokens, MaxTokens), Times(d.Images, estimateOr(&l.image.usual, usualImage)))
 	if d.HasUnseen {
 		u.Prompt = Sum(u.Prompt, estimateOr(&l.unseen.usual, usualUnseen))
@@ -220,13 +225,14 @@ func (e *Estimator) Learn(d *Demand, prompt, answer, text int64) {
 	defer l.mu.Unlock()
 	const most, mostOfAnswers = 999, 990
 	rest := max(0, prompt-min(d.Tokens, MaxTokens))
-	switch usual := estimateOr(&l.ratio.usual, usualRatio); {
+	switch usual := l.usualRatio(); {
 	case d.HasUnseen:
 		l.unseen.learn(max(0, rest-tokensOf(d.Bytes, usual)), leastUnseen, maxWindow, most)
 	case d.Images > 0:
 		l.image.learn((max(0, rest-tokensOf(d.Bytes, usual))+d.Images-1)/d.Images, leastImage, maxImage, most)
 	case d.Bytes > 0 && d.Tokens == 0 && rest > 0:
 		l.ratio.learn(min(rest, MaxTokens/scale)*scale/d.Bytes, leastRatio, maxRatio, most)
+		l.asked.learn(rest, d.Bytes)
 	}
 	l.answer.learn(answer/max(d.Choices, 1), 1, maxWindow, mostOfAnswers)
 	l.written.learn(answer, text)
