@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 )
 
@@ -55,7 +56,7 @@ func (c *call) operatorsKey() *credentials.APIKey {
 // keyDetails adds GET /api-keys/self/details, by which a key learns what it is and may do. It needs no scope.
 func (a *API) keyDetails() {
 	register(a, route{
-		method: http.MethodGet, path: "/api-keys/self/details", scopes: []string{"auth.self"}, anyone: true, summary: "What the API key of the request is, may do, and obeys",
+		method: http.MethodGet, path: "/api-keys/self/details", kind: audit.APIKeys, scopes: []string{"auth.read"}, anyone: true, summary: "What the API key of the request is, may do, and obeys",
 	}, func(c *call, _ *struct{}) (*output[KeyDetails], error) {
 		k, ok := c.api.Keyring.APIKey(c.caller.KeyID)
 		switch {

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/roles"
 )
@@ -65,7 +66,7 @@ func (workspaceOverrides) Schema(huma.Registry) *huma.Schema {
 
 func (a *API) organisation() {
 	organisation := &resource[directory.Organisation]{
-		path: "/admin/organisation", noun: "organisation", scope: "organisation_settings",
+		path: "/admin/organisation", noun: "organisation", kind: audit.Organisations, scope: "organisation_settings",
 		find: func(c *call, _ string) (*directory.Organisation, error) { return c.api.Directory.Organisation(), nil },
 		name: func(o *directory.Organisation) string { return o.ID },
 	}
@@ -109,7 +110,7 @@ func (a *API) organisation() {
 // that follows each change.
 func (a *API) resync() {
 	all := &resource[directory.Organisation]{
-		path: "/organisation", shownAs: "/admin/organisation", param: "organisation_id", noun: "organisation", scope: "organisation_settings",
+		path: "/organisation", shownAs: "/admin/organisation", param: "organisation_id", noun: "organisation", kind: audit.Organisations, scope: "organisation_settings",
 		find: func(c *call, id string) (*directory.Organisation, error) {
 			o := c.api.Directory.Organisation()
 			return found(o, strings.EqualFold(o.ID, id))

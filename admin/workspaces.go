@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/identity"
 	"github.com/caddy-gw/gateway/internal/policies"
@@ -301,7 +302,7 @@ type workspaceList struct {
 
 func (a *API) workspaces() {
 	workspaces := &resource[directory.Workspace]{
-		path: "/admin/workspaces", alias: "/v2/workspaces", param: "workspace_id", noun: "workspace", scope: "workspaces",
+		path: "/admin/workspaces", alias: "/v2/workspaces", param: "workspace_id", noun: "workspace", kind: audit.Workspaces, scope: "workspaces",
 		rows: func(c *call) []*directory.Workspace { return c.api.Directory.Workspaces() },
 		rowsOf: func(c *call, id string) []*directory.Workspace {
 			w, ok := c.api.Directory.Workspace(id)
