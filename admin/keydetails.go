@@ -68,10 +68,10 @@ func (a *API) keyDetails() {
 			k = c.operatorsKey()
 		}
 		o := c.api.Directory.Organisation()
-		out := KeyDetails{APIKey: showAPIKey(c, k), Organisation: keyOrganisation{o.ID, o.Name, c.keyDefaults(o.BlockInlineConfig(), &o.Guardrails)}}
+		out := KeyDetails{APIKey: showAPIKey(c, k), Organisation: keyOrganisation{o.ID, o.Name, c.keyDefaults(o.BlocksInline(o.DataPlane, c.api.BlockInline), &o.Guardrails)}}
 		if w, ok := c.api.Directory.Workspace(k.WorkspaceID); ok {
 			out.Workspace = &keyWorkspace{
-				ID: w.ID, Slug: w.Slug, Name: w.Name, KeyDefaults: c.keyDefaults(w.BlockInline, &w.Guardrails), ExcludedInput: w.Excluded.Input, ExcludedOutput: w.Excluded.Output,
+				ID: w.ID, Slug: w.Slug, Name: w.Name, KeyDefaults: c.keyDefaults(o.BlocksInline(c.api.Directory.DataPlaneOf(w), c.api.BlockInline), &w.Guardrails), ExcludedInput: w.Excluded.Input, ExcludedOutput: w.Excluded.Output,
 			}
 		}
 		return &output[KeyDetails]{out}, nil

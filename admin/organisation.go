@@ -23,6 +23,7 @@ type Organisation struct {
 	Overrides workspaceOverrides   `json:"workspace_overrides" doc:"The sections of settings that workspaces decide themselves."`
 	Settings  organisationSettings `json:"settings" doc:"Workspaces have their own, where workspace_overrides lets them."`
 	Export    exportSettings       `json:"export_settings"`
+	DataPlane dataPlaneSettings    `json:"data_plane_security_settings" doc:"Workspaces have their own, where workspace_overrides lets them."`
 	Auth      authSettings         `json:"auth_settings" doc:"The rules of signing in."`
 	Object    string               `json:"object" enum:"organisation"`
 }
@@ -43,6 +44,7 @@ type updateOrganisation struct {
 	Overrides workspaceOverrides          `json:"workspace_overrides,omitempty"`
 	Settings  *updateOrganisationSettings `json:"settings,omitempty" doc:"Those that are left out are kept."`
 	Export    *exportSettings             `json:"export_settings,omitempty"`
+	DataPlane *updateDataPlane            `json:"data_plane_security_settings,omitempty"`
 	Auth      *updateAuth                 `json:"auth_settings,omitempty" doc:"Those that are left out are kept."`
 }
 
@@ -70,14 +72,14 @@ func (a *API) organisation() {
 		find: func(c *call, _ string) (*directory.Organisation, error) { return c.api.Directory.Organisation(), nil },
 		name: func(o *directory.Organisation) string { return o.ID },
 	}
-	get(a, organisation, func(_ *call, o *directory.Organisation) Organisation {
+	get(a, organisation, func(c *call, o *directory.Organisation) Organisation {
 		overrides := make(workspaceOverrides)
 		for _, s := range directory.Sections {
 			overrides[s.Name] = o.LetsDecide(s.Name)
 		}
 		return Organisation{
 			ID: o.ID, Name: o.Name, CreatedAt: formatTime(o.CreatedAt), Security: showSecurity(o.IsOn), Overrides: overrides, Object: "organisation",
-			Settings: organisationSettings{showUserKeys(o.UserKeys), o.AutoCreateInDefault}, Export: showExport(o.Export), Auth: showSignIn(&o.SignIn),
+			Settings: organisationSettings{showUserKeys(o.UserKeys), o.AutoCreateInDefault}, Export: showExport(o.Export), DataPlane: c.showDataPlane(o.DataPlane), Auth: showSignIn(&o.SignIn),
 		}
 	})
 	update(a, organisation, func(c *call, o *directory.Organisation, in *updateOrganisation) error {
@@ -139,6 +141,9 @@ func (in *updateOrganisation) applySettings(c *call, o *directory.Organisation) 
 		if o.Export, err = in.Export.read(); err != nil {
 			return err
 		}
+	}
+	if in.DataPlane != nil {
+		o.DataPlane = in.DataPlane.apply(o.DataPlane)
 	}
 	if in.Auth != nil {
 		return in.Auth.apply(c, &o.SignIn)
