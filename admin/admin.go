@@ -63,6 +63,7 @@ type Services struct {
 	InFlight      *inflight.Budget // accounts for the memory of bodies; may be nil
 	Resync        func()           // fetches anew what is cached of other systems; may be nil
 	KeyPrefix     string           // of new service keys
+	BlockInline   *bool            // what the operator's configuration says of block_inline_config; nil: nothing
 	CountryHeader string           // with the client's country, from trusted proxies; may be ""
 	Now           func() time.Time
 	Random        io.Reader

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -151,7 +152,7 @@ type apiKeyFilter struct {
 
 func (a *API) apiKeys() {
 	keys := &resource[credentials.APIKey]{
-		path: "/api-keys", param: "id", noun: "API key", scopes: keyScopes,
+		path: "/api-keys", param: "id", noun: "API key", kind: audit.APIKeys, scopes: keyScopes,
 		rows:   func(c *call) []*credentials.APIKey { return c.api.Keyring.APIKeys() },
 		rowsOf: func(c *call, workspace string) []*credentials.APIKey { return c.api.Keyring.APIKeysIn(workspace) },
 		find: func(c *call, id string) (*credentials.APIKey, error) {

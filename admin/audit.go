@@ -9,6 +9,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 	"go.uber.org/zap"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -20,9 +21,10 @@ const maxAuditText = 512
 
 // newRecord returns the audit record of a request, without what is known only later.
 func (a *API) newRecord(rt *route, caller *credentials.Caller, r *http.Request) audit.Record {
+	named := rt.item(r)
 	return audit.Record{
 		OrganisationID: caller.OrganisationID, WorkspaceID: caller.WorkspaceID, KeyID: caller.KeyID, KeyName: caller.KeyName,
-		UserID: caller.UserID, Scope: rt.scopes[0], Method: r.Method, Path: audit.Shorten(r.URL.Path, maxAuditText), Query: audit.Shorten(r.URL.RawQuery, maxAuditText),
+		UserID: caller.UserID, Type: rt.kind, Scope: rt.scopes[0], Resource: credentials.Clip(cmp.Or(named.query[rt.inner], named.key)), Method: r.Method, Path: audit.Shorten(r.URL.Path, maxAuditText), Query: audit.Shorten(r.URL.RawQuery, maxAuditText),
 		IP: clientIP(r), Country: a.country(r), UserAgent: userAgent(r, a.Authenticator), RequestID: cmp.Or(requestID(a.Headers, r.Header), requestUUID(r)),
 	}
 }
@@ -103,6 +105,9 @@ func membersOf(shown any, err error) (map[string]any, error) {
 // edited returns what has changed in a row, and makes the record one of its workspace.
 func (r *resource[Row]) edited(c *call, row *Row, before, after map[string]any) edit {
 	r.concerns(c, row)
+	if r.inner != "" && c.item.query[r.inner] != "" {
+		c.record.ResourceID, c.record.ResourceName = r.identity(c, row)
+	}
 	return edit{before, after}
 }
 
@@ -121,13 +126,46 @@ func (c *call) changed(e edit) {
 	if len(c.record.Changes) > audit.MaxChanges {
 		c.record.Changes = c.record.Changes[:audit.MaxChanges]
 	}
-	for _, shown := range []map[string]any{e.after, e.before} {
-		if id, ok := shown["id"].(string); ok && c.record.ResourceID == "" {
-			c.record.ResourceID = id
-		}
-		if name, ok := shown["name"].(string); ok && c.record.ResourceName == "" {
-			c.record.ResourceName = audit.Shorten(name, 255)
-		}
+	c.tell(e.after)
+	c.tell(e.before)
+}
+
+// identifyRefused tells the record of a refused request what it is about: whatever its path names, and the id and the name of that
+// if the caller may see it.
+func (c *call) identifyRefused() {
+	c.record.ResourceID, c.record.ResourceName = "", ""
+	if c.identify != nil {
+		c.identify(c)
+	}
+	if id, err := uuid.Parse(c.record.Resource); err == nil && c.record.ResourceID == "" {
+		c.record.ResourceID = id.String()
+	}
+}
+
+// identify tells the record which row the request is about, if there is one that the caller sees.
+func (r *resource[Row]) identify(c *call) {
+	row, err := r.find(c, c.item.key)
+	if err != nil || !r.maySee(c, "", row, "read") {
+		return
+	}
+	if r.param == "" {
+		c.record.Resource = r.name(row)
+	}
+	r.concerns(c, row)
+	if c.item.query[r.inner] != "" {
+		c.record.ResourceID, c.record.ResourceName = r.identity(c, row)
+		return
+	}
+	c.tell(r.show(c, row))
+}
+
+// tell tells the record the id and the name of what is shown of a row.
+func (c *call) tell(shown map[string]any) {
+	if id, ok := shown["id"].(string); ok && c.record.ResourceID == "" {
+		c.record.ResourceID = id
+	}
+	if name, ok := shown["name"].(string); ok && c.record.ResourceName == "" {
+		c.record.ResourceName = audit.Shorten(name, 255)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestEveryAdministrativeActionIsInTheAuditTrail(t *testing.T) {
 	want := []string{ // newest first
 		"virtual_keys.delete vk OK admin",
 		"virtual_keys.delete nope Not Found admin",
-		"virtual_keys.delete  Forbidden " + keyID[:5],
+		"virtual_keys.delete vk Forbidden " + keyID[:5],
 		"virtual_keys.create  Bad Request admin",
 		"virtual_keys.create vk Conflict admin",
 		"virtual_keys.create vk OK admin",

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +32,7 @@ type AuditLog struct {
 	OrganisationID string         `json:"organisation_id"`
 	WorkspaceID    *string        `json:"workspace_id"`
 	Status         int            `json:"response_status_code"`
-	ResourceType   string         `json:"resource_type" doc:"Such as virtual_keys."`
+	ResourceType   string         `json:"resource_type" doc:"Such as virtual_keys: the member object of its answers, in the plural and with underscores."`
 	Resource       string         `json:"resource" doc:"As the request names it."`
 	ResourceID     string         `json:"resource_id"`
 	ResourceName   string         `json:"resource_name"`
@@ -71,7 +72,7 @@ type auditFilter struct {
 }
 
 func (a *API) auditLogs() {
-	rt := route{method: http.MethodGet, path: "/audit-logs", scopes: []string{"audit_logs.list"}, summary: "List administrative actions, the newest first"}
+	rt := route{method: http.MethodGet, path: "/audit-logs", kind: audit.AuditLogs, scopes: []string{"audit_logs.list"}, summary: "List administrative actions, the newest first"}
 	register(a, rt, (*call).listAuditLogs)
 }
 
@@ -86,6 +87,12 @@ func (c *call) listAuditLogs(in *auditFilter) (*output[AuditLogs], error) {
 	}
 	if !in.StartTime.IsZero() && !in.EndTime.IsZero() && in.EndTime.Before(in.StartTime) {
 		return nil, invalid("end_time", "it is before start_time")
+	}
+	if types := audit.Types(); in.ResourceType != "" && !slices.Contains(types, audit.Type(in.ResourceType)) {
+		return nil, oneOf("resource_type", types, in.ResourceType)
+	}
+	if actions := audit.Actions(); in.Action != "" && !slices.Contains(actions, in.Action) {
+		return nil, oneOf("action", actions, in.Action)
 	}
 	list, err := c.api.Trail.List(c, &audit.Filter{
 		From: in.StartTime, To: in.EndTime, WorkspaceID: workspace, Who: in.UserID, Actor: audit.Actor(in.UserType), Resource: in.ResourceType, ResourceID: in.ResourceID,
@@ -103,6 +110,15 @@ func (c *call) listAuditLogs(in *auditFilter) (*output[AuditLogs], error) {
 		out.Body.Records = append(out.Body.Records, *shown)
 	}
 	return out, nil
+}
+
+// oneOf refuses a value that is none of those that there are.
+func oneOf[T ~string](field string, all []T, got string) error {
+	names := make([]string, len(all))
+	for i, one := range all {
+		names[i] = string(one)
+	}
+	return invalid(field, "expected one of %s, got %q", strings.Join(names, ", "), credentials.Clip(got))
 }
 
 func showAuditLog(r *audit.Record) (*AuditLog, error) {

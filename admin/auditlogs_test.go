@@ -13,6 +13,7 @@ import (
 
 	"github.com/caddy-gw/gateway/admin"
 	"github.com/caddy-gw/gateway/internal/audit"
+	"github.com/caddy-gw/gateway/internal/roles"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -83,6 +84,7 @@ func TestAuditLogsSayWhoDidWhat(t *testing.T) {
 	for filter, message := range map[string]string{
 		"method=PATCH": "method", "page_size=101": "page_size", "start_time=soon": "start_time: expected a time", "response_status_code=7": "response_status_code",
 		"start_time=2026-11-27T12:00:00Z&end_time=2026-11-27T11:00:00Z": "end_time", "user_type=person": "user_type",
+		"resource_type=labelz": "resource_type: expected one of api_keys, ", "action=destroy": "action: expected one of create, delete, ",
 	} {
 		if out := a.do("GET", "/v1/audit-logs?"+filter, ""); out.status != 400 || !strings.Contains(out.message(), message) {
 			t.Errorf("%s: %d %s", filter, out.status, out.body)
@@ -109,19 +111,20 @@ func TestTheCountryIsThatOfATrustedProxy(t *testing.T) {
 	}
 }
 
-// The key of a workspace sees what happened to its workspace, and what its own keys tried.
+// An admin in a workspace sees what happened to the workspace, and what its keys tried; its keys see no rows.
 func TestAWorkspaceSeesOnlyItsOwnAuditLogs(t *testing.T) {
 	a := newAPI(t)
 	red, blue := a.workspace("red"), a.workspace("blue")
 	keyOf := func(workspace string) string {
-		return a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"key of `+workspace+`","workspace_id":"`+workspace+`","scopes":["audit_logs.list","virtual_keys.create","virtual_keys.delete"]}`).get("key").Str
+		return a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"key of `+workspace+`","workspace_id":"`+workspace+`","scopes":["virtual_keys.create","virtual_keys.delete"]}`).get("key").Str
 	}
 	redKey, blueKey := keyOf("red"), keyOf("blue")
 	a.as(redKey, "POST", "/v1/virtual-keys", `{"name":"red","slug":"red-vk","provider":"openai","key":"sk-1"}`)
 	a.as(blueKey, "POST", "/v1/virtual-keys", `{"name":"blue","slug":"blue-vk","provider":"openai","key":"sk-1"}`)
 	a.as(redKey, "DELETE", "/v1/virtual-keys/blue-vk", "")
 	a.ok("DELETE", "/v1/virtual-keys/blue-vk?workspace_id=blue", "")
-	for key, want := range map[string]struct{ own, other string }{redKey: {red, blue}, blueKey: {blue, red}} {
+	reds, blues := "user:"+a.user("r@example.com", roles.Admin)+"@red", "user:"+a.user("b@example.com", roles.Admin)+"@blue"
+	for key, want := range map[string]struct{ own, other string }{reds: {red, blue}, blues: {blue, red}} {
 		for _, filter := range []string{"", "?workspace_id=" + want.own} {
 			list := a.as(key, "GET", "/v1/audit-logs"+filter, "")
 			if list.status != 200 || list.get("total").Int() < 3 {
@@ -141,9 +144,15 @@ func TestAWorkspaceSeesOnlyItsOwnAuditLogs(t *testing.T) {
 		}
 	}
 	// What the organisation did to the workspace is there, what another workspace tried is not.
-	blues := a.as(blueKey, "GET", "/v1/audit-logs?resource_type=virtual_keys", "")
-	if blues.get("total").Int() != 2 || blues.get("records.0.user_name").Str != "admin_key" || blues.get("records.0.action").Str != "delete" {
-		t.Errorf("%s", blues.body)
+	rows := a.as(blues, "GET", "/v1/audit-logs?resource_type=virtual_keys", "")
+	if rows.get("total").Int() != 2 || rows.get("records.0.user_name").Str != "admin_key" || rows.get("records.0.action").Str != "delete" {
+		t.Errorf("%s", rows.body)
+	}
+	if out := a.as(redKey, "GET", "/v1/audit-logs", ""); out.status != 403 {
+		t.Errorf("a workspace's key: %d %s", out.status, out.body)
+	}
+	if out := a.do("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["audit_logs.list"]}`); out.status != 400 || !strings.Contains(out.message(), "a key of kind workspace-service cannot hold") {
+		t.Errorf("%d %s", out.status, out.body)
 	}
 }
 

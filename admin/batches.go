@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/policies"
 )
 
@@ -21,7 +22,7 @@ type Batch struct {
 
 func (a *API) batches() {
 	batches := &resource[policies.Batch]{
-		path: "/batches", param: "batch_id", noun: "batch", onlyV2: true,
+		path: "/batches", param: "batch_id", noun: "batch", kind: audit.Batches, onlyV2: true,
 		scopes:    func(string) []string { return []string{credentials.ScopeCompletions} },
 		find:      (*call).findBatch,
 		name:      func(b *policies.Batch) string { return b.ID },

@@ -28,9 +28,10 @@ import (
 // is refused if there are none.
 type route struct {
 	method    string
-	path      string // below /v1 and /v2
-	onlyV2    bool   // it is not below /v1
-	alias     string // another full path of the same route
+	path      string     // below /v1 and /v2
+	onlyV2    bool       // it is not below /v1
+	alias     string     // another full path of the same route
+	kind      audit.Type // of what it is about, in the audit trail
 	scopes    []string
 	summary   string
 	params    []*huma.Param             // of its item
@@ -38,6 +39,8 @@ type route struct {
 	audited   bool                      // its handler uses call.update, which writes the audit record
 	data      bool                      // it writes data of callers, which is not part of the audit trail
 	anyone    bool                      // it is for every known caller, whatever the scopes
+	identify  func(c *call)             // tells the record what a refused request is about; may be nil
+	inner     string                    // the parameter by which the record names it, where there is one
 	open      bool                      // it needs no API key: the request itself has what proves that it may
 }
 
@@ -57,7 +60,8 @@ type call struct {
 	caller   *credentials.Caller
 	record   audit.Record
 	recorded bool
-	item     *item        // the row that the request refers to, if it is a single one
+	item     *item // the row that the request refers to, if it is a single one
+	identify func(c *call)
 	tx       *storage.Txn // of a change
 	others   []edit       // see also
 	stranger string       // address of the client of an open route; "": the caller is known
@@ -75,6 +79,9 @@ const maxBody = 1 << 20
 func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error)) {
 	if len(rt.scopes) == 0 {
 		panic("route " + rt.method + " " + rt.path + " has no scope")
+	}
+	if rt.kind == "" {
+		panic("route " + rt.method + " " + rt.path + " has no type of resource")
 	}
 	if rt.method != http.MethodGet && !rt.audited && !rt.data {
 		panic("route " + rt.method + " " + rt.path + " leaves no audit record")
@@ -164,7 +171,7 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			writeError(w, r, failure(http.StatusTooManyRequests, "Too many refused requests of this API key; wait a moment"))
 			return
 		}
-		c := &call{Context: r.Context(), api: a, caller: caller, record: a.newRecord(&rt, caller, r)}
+		c := &call{Context: r.Context(), api: a, caller: caller, record: a.newRecord(&rt, caller, r), item: rt.item(r), identify: rt.identify}
 		if caller.System && !rt.system() {
 			e := forbidden("The data-service token reads %s, and nothing else", strings.Join(systemResources, ", "))
 			c.audit(e.status)
@@ -193,7 +200,7 @@ func (a *API) admit(rt route) func(huma.Context, func(huma.Context)) {
 			return
 		}
 		caller := &credentials.Caller{KeyID: rt.path, OrganisationID: a.Directory.Organisation().ID}
-		c := &call{Context: r.Context(), api: a, caller: caller, record: a.newRecord(&rt, caller, r), stranger: client}
+		c := &call{Context: r.Context(), api: a, caller: caller, record: a.newRecord(&rt, caller, r), item: rt.item(r), stranger: client}
 		c.serve(ctx, next)
 	}
 }
@@ -331,6 +338,7 @@ func (c *call) audit(status int) {
 		c.api.Logger.Warn("an API key is refused so often that not every refusal is recorded",
 			zap.String("key_id", c.caller.KeyID), zap.Int("per_second", refusalsPerSecond))
 	}
+	c.identifyRefused()
 	if err := c.api.Trail.Refused(context.WithoutCancel(c), &c.record); err != nil {
 		c.api.Logger.Error("recording a refused administrative action", zap.String("action", c.record.Scope), zap.Error(err))
 	}
@@ -360,6 +368,7 @@ func (c *call) update(change func() error) error {
 	return api.DB.Update(c, func(tx *storage.Txn) error {
 		c.api, c.tx = api.in(tx), tx
 		c.others = nil
+		c.record.ResourceID, c.record.ResourceName = "", "" // of an attempt before
 		tx.OnCommit(func() { c.api, c.recorded = api, true })
 		if err := change(); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/prompts"
 )
@@ -76,7 +77,7 @@ type collectionList struct {
 
 func (a *API) collections() {
 	all := &resource[prompts.Collection]{
-		path: "/collections", param: "collection_id", noun: "collection", scope: "prompts",
+		path: "/collections", param: "collection_id", noun: "collection", kind: audit.Collections, scope: "prompts",
 		find: func(c *call, id string) (*prompts.Collection, error) { return found(c.collection(id, "")) },
 		name: func(p *prompts.Collection) string { return p.Slug },
 		workspace: func(p *prompts.Collection) string {

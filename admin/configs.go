@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/routing"
 )
@@ -147,7 +148,7 @@ func saved(s *routing.Saved) *savedConfig {
 
 func (a *API) configs() {
 	configs := &resource[routing.Saved]{
-		path: "/configs", param: "slug", noun: "config", scope: "configs",
+		path: "/configs", param: "slug", noun: "config", kind: audit.Configs, scope: "configs",
 		rows:      func(c *call) []*routing.Saved { return c.api.Configs.Listed("") },
 		rowsOf:    func(c *call, workspace string) []*routing.Saved { return c.api.Configs.Listed(workspace) },
 		find:      func(c *call, slug string) (*routing.Saved, error) { return found(c.api.Configs.Get(slug)) },

@@ -169,18 +169,32 @@ func TestAWorkspaceCanBlockInlineConfigs(t *testing.T) {
 	a := newAPI(t)
 	slug := a.s.Directory.DefaultWorkspace().Slug
 	key, _ := a.key("workspace/service", `"workspaces.update"`)
-	if out := a.as(key, "PUT", "/v2/workspaces/"+slug, `{"name":"Renamed","description":"d","settings":{"block_inline_config":true}}`); out.status != 200 || out.body != "{}" {
+	a.refuses(key, "PUT", "/v2/workspaces/"+slug, `{"data_plane_security_settings":{"block_inline_config":false}}`, 400, "workspaces do not decide the section data_plane_security_settings")
+	const inline = "data_plane_security_settings.block_inline_config"
+	organisation := func(body, want string) {
+		t.Helper()
+		a.ok("PUT", "/v1/admin/organisation", body)
+		for _, path := range []string{"/v1/admin/organisation", "/v1/admin/workspaces/" + slug} {
+			if got := a.ok("GET", path, "").get(inline).Raw; got != want {
+				t.Errorf("%s: %s is %s, want %s", path, inline, got, want)
+			}
+		}
+	}
+	organisation(`{}`, "true") // it is new
+	organisation(`{"data_plane_security_settings":{"block_inline_config":0}}`, "false")
+	organisation(`{"workspace_overrides":{"data_plane_security_settings":true}}`, "false")
+	if out := a.as(key, "PUT", "/v2/workspaces/"+slug, `{"name":"Renamed","description":"d","data_plane_security_settings":{"block_inline_config":true}}`); out.status != 200 || out.body != "{}" {
 		t.Fatalf("%d %s", out.status, out.body)
 	}
 	w := a.ok("GET", "/v1/admin/workspaces/"+slug, "")
-	if w.get("settings.block_inline_config").Raw != "true" || w.get("name").Str != "Renamed" || w.get("description").Str != "d" || !a.s.Directory.DefaultWorkspace().BlockInline {
+	if w.get(inline).Raw != "true" || w.get("name").Str != "Renamed" || w.get("description").Str != "d" {
 		t.Errorf("%s", w.body)
 	}
-	if out := a.as(key, "PUT", "/v1/admin/workspaces/"+slug, `{"settings":{"block_inline_config":false}}`); out.status != 403 {
+	if out := a.as(key, "PUT", "/v1/admin/workspaces/"+slug, `{"data_plane_security_settings":{"block_inline_config":false}}`); out.status != 403 {
 		t.Errorf("a workspace key turned it off: %d %s", out.status, out.body)
 	}
-	a.ok("PUT", "/v1/admin/workspaces/"+slug, `{"settings":{"block_inline_config":false},"description":null}`)
-	if w := a.ok("GET", "/v1/admin/workspaces/"+slug, ""); w.get("settings.block_inline_config").Raw != "false" || w.get("description").Type != gjson.Null {
+	a.ok("PUT", "/v1/admin/workspaces/"+slug, `{"data_plane_security_settings":{"block_inline_config":false},"description":null}`)
+	if w := a.ok("GET", "/v1/admin/workspaces/"+slug, ""); w.get(inline).Raw != "false" || w.get("description").Type != gjson.Null {
 		t.Errorf("%s", w.body)
 	}
 	a.ok("PUT", "/v1/admin/workspaces/"+slug, `{"defaults":{"metadata":{"team":"blue"}}}`)

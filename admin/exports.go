@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/identity"
 )
@@ -35,7 +36,7 @@ type FieldRestrictions struct {
 // settings of the organisation and the workspace.
 func (a *API) fieldRestrictions() {
 	register(a, route{
-		method: http.MethodGet, path: "/logs/exports/field-restrictions", scopes: []string{"logs.export"},
+		method: http.MethodGet, path: "/logs/exports/field-restrictions", kind: audit.Logs, scopes: []string{"logs.export"},
 		summary: "Get the fields that exports of records may not have",
 	}, func(c *call, in *InWorkspace) (*output[FieldRestrictions], error) {
 		id, err := c.inWorkspace(in.WorkspaceID)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/routing"
@@ -58,7 +59,7 @@ type exclusionQuery struct {
 
 func (a *API) guardrailDefaults() {
 	defaults := &resource[directory.Organisation]{
-		path: "/admin/organisation/defaults", noun: "organisation's defaults", scope: "organisation_settings",
+		path: "/admin/organisation/defaults", noun: "organisation's defaults", kind: audit.Organisations, scope: "organisation_settings",
 		find: func(c *call, _ string) (*directory.Organisation, error) { return c.api.Directory.Organisation(), nil },
 		name: func(o *directory.Organisation) string { return o.ID },
 	}
@@ -105,13 +106,13 @@ func (a *API) exclusions(which string, of func(*directory.Workspace) *bool) {
 		}
 		return out
 	}
-	register(a, route{method: http.MethodGet, path: path, scopes: []string{"organisation_exclusions.list"}, summary: "List the workspaces with whether they are excluded"}, func(c *call, in *exclusionQuery) (*output[Exclusions], error) {
+	register(a, route{method: http.MethodGet, path: path, kind: audit.Exclusions, scopes: []string{"organisation_exclusions.list"}, summary: "List the workspaces with whether they are excluded"}, func(c *call, in *exclusionQuery) (*output[Exclusions], error) {
 		if err := c.ownOrganisation(in.OrganisationID); err != nil {
 			return nil, err
 		}
 		return &output[Exclusions]{show(c)}, nil
 	})
-	change(a, route{method: http.MethodPut, path: path, scopes: []string{"organisation_exclusions.update"}, summary: "Say which workspaces are excluded"}, func(c *call, in *bodyInput[updateExclusions]) (*Exclusions, edit, error) {
+	change(a, route{method: http.MethodPut, path: path, kind: audit.Exclusions, scopes: []string{"organisation_exclusions.update"}, summary: "Say which workspaces are excluded"}, func(c *call, in *bodyInput[updateExclusions]) (*Exclusions, edit, error) {
 		if err := c.ownOrganisation(in.Body.OrganisationID); err != nil {
 			return nil, edit{}, err
 		}

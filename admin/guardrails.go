@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/hooks"
 )
@@ -99,7 +100,7 @@ func guardrailScope(workspace, action string) string {
 
 func (a *API) guardrails() {
 	all := &resource[hooks.Guardrail]{
-		path: "/guardrails", param: "guardrailId", noun: "guardrail",
+		path: "/guardrails", param: "guardrailId", noun: "guardrail", kind: audit.Guardrails,
 		scopes: func(action string) []string {
 			return []string{guardrailScope("w", action), guardrailScope("", action)}
 		},

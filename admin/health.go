@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/routing"
 )
 
@@ -27,10 +28,10 @@ type alive struct {
 
 func (a *API) health() {
 	register(a, route{
-		method: http.MethodGet, path: "/admin/health", scopes: []string{"organisation_settings.read"}, open: true, summary: "Whether the control plane answers",
+		method: http.MethodGet, path: "/admin/health", kind: audit.Organisations, scopes: []string{"organisation_settings.read"}, open: true, summary: "Whether the control plane answers",
 	}, func(*call, *struct{}) (*output[alive], error) { return &output[alive]{alive{"success"}}, nil })
 	register(a, route{
-		method: http.MethodGet, path: "/gateway/health", scopes: []string{"organisation_settings.read"}, summary: "Open circuit breakers, and why",
+		method: http.MethodGet, path: "/gateway/health", kind: audit.Organisations, scopes: []string{"organisation_settings.read"}, summary: "Open circuit breakers, and why",
 	}, func(c *call, _ *struct{}) (*struct{ Body Health }, error) {
 		out := Health{Status: "healthy", OpenBreakers: []openBreaker{}}
 		for _, b := range c.api.Breakers.Snapshot() {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/routing"
@@ -148,7 +149,7 @@ func integrationScope(i *credentials.Integration, action string) string {
 func (a *API) integrations() {
 	longest := 255
 	integrations := &resource[credentials.Integration]{
-		path: "/integrations", param: "slug", noun: "integration",
+		path: "/integrations", param: "slug", noun: "integration", kind: audit.Integrations,
 		query: []*huma.Param{parameter("query", "workspace_id", "Id or slug of the workspace whose own it is, where several have one of the slug.", huma.Schema{MaxLength: &longest})},
 		scopes: func(action string) []string {
 			return []string{organisationIntegrations + "." + action, workspaceIntegrations + "." + action}

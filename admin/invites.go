@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/identity"
 	"github.com/caddy-gw/gateway/internal/mail"
@@ -97,7 +98,7 @@ const acceptPath = "/admin/users/invites/accept"
 
 func (a *API) invites() {
 	invites := &resource[directory.Invite]{
-		path: "/admin/users/invites", param: "invite_id", noun: "invite", scope: "organisation_users",
+		path: "/admin/users/invites", param: "invite_id", noun: "invite", kind: audit.Invites, scope: "organisation_users",
 		rows: func(c *call) []*directory.Invite { return c.api.Directory.Invites() },
 		find: func(c *call, id string) (*directory.Invite, error) { return found(c.api.Directory.Invite(id)) },
 		name: func(i *directory.Invite) string { return i.ID },
@@ -126,7 +127,7 @@ func (a *API) invites() {
 		return out, e, err
 	})
 	change(a, route{
-		method: http.MethodPost, path: acceptPath, scopes: []string{"organisation_users.create"}, summary: "Accept an invite", open: true,
+		method: http.MethodPost, path: acceptPath, kind: audit.Invites, scopes: []string{"organisation_users.create"}, summary: "Accept an invite", open: true,
 	}, (*call).acceptInvite)
 }
 

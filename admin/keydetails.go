@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 )
 
@@ -55,7 +56,7 @@ func (c *call) operatorsKey() *credentials.APIKey {
 // keyDetails adds GET /api-keys/self/details, by which a key learns what it is and may do. It needs no scope.
 func (a *API) keyDetails() {
 	register(a, route{
-		method: http.MethodGet, path: "/api-keys/self/details", scopes: []string{"auth.self"}, anyone: true, summary: "What the API key of the request is, may do, and obeys",
+		method: http.MethodGet, path: "/api-keys/self/details", kind: audit.APIKeys, scopes: []string{"auth.read"}, anyone: true, summary: "What the API key of the request is, may do, and obeys",
 	}, func(c *call, _ *struct{}) (*output[KeyDetails], error) {
 		k, ok := c.api.Keyring.APIKey(c.caller.KeyID)
 		switch {
@@ -67,10 +68,10 @@ func (a *API) keyDetails() {
 			k = c.operatorsKey()
 		}
 		o := c.api.Directory.Organisation()
-		out := KeyDetails{APIKey: showAPIKey(c, k), Organisation: keyOrganisation{o.ID, o.Name, c.keyDefaults(o.BlockInlineConfig(), &o.Guardrails)}}
+		out := KeyDetails{APIKey: showAPIKey(c, k), Organisation: keyOrganisation{o.ID, o.Name, c.keyDefaults(o.BlocksInline(o.DataPlane, c.api.BlockInline), &o.Guardrails)}}
 		if w, ok := c.api.Directory.Workspace(k.WorkspaceID); ok {
 			out.Workspace = &keyWorkspace{
-				ID: w.ID, Slug: w.Slug, Name: w.Name, KeyDefaults: c.keyDefaults(w.BlockInline, &w.Guardrails), ExcludedInput: w.Excluded.Input, ExcludedOutput: w.Excluded.Output,
+				ID: w.ID, Slug: w.Slug, Name: w.Name, KeyDefaults: c.keyDefaults(o.BlocksInline(c.api.Directory.DataPlaneOf(w), c.api.BlockInline), &w.Guardrails), ExcludedInput: w.Excluded.Input, ExcludedOutput: w.Excluded.Output,
 			}
 		}
 		return &output[KeyDetails]{out}, nil

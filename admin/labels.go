@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/prompts"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -71,7 +72,7 @@ type labelList struct {
 
 func (a *API) labels() {
 	all := &resource[prompts.Label]{
-		path: "/labels", param: "label_id", noun: "label", scope: "prompts",
+		path: "/labels", param: "label_id", noun: "label", kind: audit.Labels, scope: "prompts",
 		find:      func(c *call, id string) (*prompts.Label, error) { return found(c.api.Prompts.Label(id)) },
 		name:      func(l *prompts.Label) string { return l.Name },
 		workspace: func(l *prompts.Label) string { return l.WorkspaceID },

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/internal/reqlog"
@@ -178,7 +179,7 @@ type LogList struct {
 
 func (a *API) logs() {
 	register(a, route{
-		method: http.MethodGet, path: "/logs", scopes: []string{"logs.list"}, summary: "List records of calls",
+		method: http.MethodGet, path: "/logs", kind: audit.Logs, scopes: []string{"logs.list"}, summary: "List records of calls",
 	}, func(c *call, in *struct {
 		base
 		Paging
@@ -212,7 +213,7 @@ func (a *API) logs() {
 	})
 
 	register(a, route{
-		method: http.MethodGet, path: "/logs/{log_id}", scopes: []string{"logs.view"}, summary: "Get the record of a call by its id, or the latest one by its trace id",
+		method: http.MethodGet, path: "/logs/{log_id}", kind: audit.Logs, scopes: []string{"logs.view"}, summary: "Get the record of a call by its id, or the latest one by its trace id",
 	}, func(c *call, in *struct {
 		base
 		ID string `path:"log_id" maxLength:"256" doc:"Of the record; or what x-gw-trace-id said in the call's answer."`
@@ -238,7 +239,7 @@ func (a *API) logs() {
 	})
 
 	register(a, route{
-		method: http.MethodPost, path: "/logs", scopes: []string{"logs.write", credentials.ScopeCompletions}, summary: "Write records of one's own", data: true,
+		method: http.MethodPost, path: "/logs", kind: audit.Logs, scopes: []string{"logs.write", credentials.ScopeCompletions}, summary: "Write records of one's own", data: true,
 	}, func(c *call, in *struct{ Body customLogs }) (*struct {
 		ContentType string `header:"Content-Type"`
 		Body        []byte

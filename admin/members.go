@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/roles"
 )
@@ -113,7 +114,8 @@ func (in *Repeated) check(w *directory.Workspace, user string) error {
 // members adds the routes for the members of workspaces.
 func (a *API) members(workspaces *resource[directory.Workspace]) {
 	members := *workspaces
-	members.scope = "workspace_users"
+	members.scope, members.kind = "workspace_users", audit.Members
+	members.inner, members.identity = "user_id", (*call).memberIdentity
 	// The list of users that a workspace shows may be longer than what the audit trail keeps of it.
 	members.details = func(c *call, w *directory.Workspace) (any, error) {
 		of := make(map[string]string) // their roles, by their ids
@@ -208,7 +210,6 @@ func (a *API) members(workspaces *resource[directory.Workspace]) {
 // member returns the member of a workspace that a request names.
 func (c *call) member(w *directory.Workspace) (*directory.Member, *directory.User, error) {
 	id := c.item.query["user_id"]
-	c.record.Resource = credentials.Clip(id)
 	m, ok := c.api.Directory.Member(w.ID, id)
 	if !ok {
 		return nil, nil, notFound("Member", id)
@@ -218,6 +219,16 @@ func (c *call) member(w *directory.Workspace) (*directory.Member, *directory.Use
 		return nil, nil, notFound("Member", id)
 	}
 	return m, u, nil
+}
+
+// memberIdentity returns the id of the user that a request names, and the address by which people know them, if they are
+// of the organisation.
+func (c *call) memberIdentity(*directory.Workspace) (id, name string) {
+	id = c.item.query["user_id"]
+	if u, ok := c.api.Directory.User(id); ok {
+		return u.ID, u.Email
+	}
+	return "", ""
 }
 
 // addMember adds a user of the organisation to a workspace.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -54,7 +55,7 @@ type updateModelAlias struct {
 
 func (a *API) modelAliases() {
 	aliases := &resource[routing.Alias]{
-		path: "/model-aliases", param: "id", noun: "model alias", scope: "configs",
+		path: "/model-aliases", param: "id", noun: "model alias", kind: audit.ModelAliases, scope: "configs",
 		rows:      func(c *call) []*routing.Alias { return c.api.Aliases.All() },
 		rowsOf:    func(c *call, workspace string) []*routing.Alias { return c.api.Aliases.OfWorkspace(workspace) },
 		find:      func(c *call, id string) (*routing.Alias, error) { return found(c.api.Aliases.Get(strings.ToLower(id))) },

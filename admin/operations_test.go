@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/policies"
 )
 
@@ -116,7 +117,9 @@ func TestEveryOperationIsAllowedRefusedAndRecorded(t *testing.T) {
 			t.Fatalf("no key may have the scope %q", scope)
 			return ""
 		}
-		last := func() (action, path string, status int) {
+		sent, _, _ := strings.Cut(r.target, "?")
+		sent, _ = url.PathUnescape(sent)
+		newest := func() *audit.Record {
 			rows := r.trail()
 			newest := rows[0]
 			for _, row := range rows {
@@ -124,14 +127,34 @@ func TestEveryOperationIsAllowedRefusedAndRecorded(t *testing.T) {
 					newest = row
 				}
 			}
-			return newest.Scope, newest.Path, newest.Status
+			return newest
 		}
-		sent, _, _ := strings.Cut(r.target, "?")
-		sent, _ = url.PathUnescape(sent)
-
+		last := func() (action, path string, status int) {
+			row := newest()
+			return row.Scope, row.Path, row.Status
+		}
+		about := func(what string) {
+			row, key := newest(), ""
+			if _, rest, ok := strings.Cut(r.path, "{"); ok {
+				key = strings.Split(sent, "/")[strings.Count(r.path[:len(r.path)-len(rest)], "/")]
+			}
+			if strings.Contains(r.path, "{user_id}") {
+				key = sent[strings.LastIndexByte(sent, '/')+1:]
+			}
+			if want := typeOf(r.path); row.Type != want || key != "" && row.Resource != key {
+				t.Errorf("%s: recorded is %q %q, want %q %q", what, row.Type, row.Resource, want, key)
+			}
+			// Prices and what providers have are not the gateway's, and have no ids of it.
+			if key != "" && row.ResourceID == "" && !slices.Contains([]audit.Type{audit.Batches, audit.Prices, audit.Logs}, row.Type) {
+				t.Errorf("%s: recorded is no id of %q", what, key)
+			}
+		}
 		lacking := r.as(with("mcp.invoke"), r.method, r.target, r.sent)
 		if action, at, status := last(); lacking.status != 403 || lacking.code() != "AB03" || at != sent || status != 403 || !slices.Contains(scopes, action) {
 			t.Errorf("without its scope: %d %s; recorded is %s %s %d", lacking.status, lacking.body, action, at, status)
+		}
+		if row := newest(); row.Type != typeOf(r.path) || strings.Contains(r.path, "{") && row.Resource == "" {
+			t.Errorf("without its scope: recorded is %q %q", row.Type, row.Resource)
 		}
 		if r.operation.Get("requestBody").Exists() {
 			for _, bad := range []string{`{"nope":1}`, `7`, `{"name":`, `{"name":"a","name":"b"}`, strings.Repeat(`{"name":`, 10_000)} {
@@ -139,6 +162,7 @@ func TestEveryOperationIsAllowedRefusedAndRecorded(t *testing.T) {
 					t.Errorf("%.40s: %d %s", bad, out.status, out.body)
 				}
 			}
+			about("refused")
 		}
 		out, scope := answer{}, ""
 		for _, scope = range scopes { // an object of the organisation, or of a workspace, may need another of them
@@ -152,6 +176,12 @@ func TestEveryOperationIsAllowedRefusedAndRecorded(t *testing.T) {
 		answered.add(r.name, out)
 		if action, at, status := last(); r.method != "GET" && notStored[r.name] == "" && (action != scope || at != sent || status != 200) {
 			t.Errorf("recorded is %s %s %d", action, at, status)
+		}
+		if r.method != "GET" && notStored[r.name] == "" {
+			about("done")
+			if row := newest(); !slices.Contains(audit.Types(), row.Type) || !slices.Contains(audit.Actions(), row.Scope[strings.LastIndexByte(row.Scope, '.')+1:]) {
+				t.Errorf("the filters of the list do not know %q %q", row.Type, row.Scope)
+			}
 		}
 	})
 }

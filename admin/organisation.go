@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/roles"
 )
@@ -22,6 +23,7 @@ type Organisation struct {
 	Overrides workspaceOverrides   `json:"workspace_overrides" doc:"The sections of settings that workspaces decide themselves."`
 	Settings  organisationSettings `json:"settings" doc:"Workspaces have their own, where workspace_overrides lets them."`
 	Export    exportSettings       `json:"export_settings"`
+	DataPlane dataPlaneSettings    `json:"data_plane_security_settings" doc:"Workspaces have their own, where workspace_overrides lets them."`
 	Auth      authSettings         `json:"auth_settings" doc:"The rules of signing in."`
 	Object    string               `json:"object" enum:"organisation"`
 }
@@ -42,6 +44,7 @@ type updateOrganisation struct {
 	Overrides workspaceOverrides          `json:"workspace_overrides,omitempty"`
 	Settings  *updateOrganisationSettings `json:"settings,omitempty" doc:"Those that are left out are kept."`
 	Export    *exportSettings             `json:"export_settings,omitempty"`
+	DataPlane *updateDataPlane            `json:"data_plane_security_settings,omitempty"`
 	Auth      *updateAuth                 `json:"auth_settings,omitempty" doc:"Those that are left out are kept."`
 }
 
@@ -65,18 +68,18 @@ func (workspaceOverrides) Schema(huma.Registry) *huma.Schema {
 
 func (a *API) organisation() {
 	organisation := &resource[directory.Organisation]{
-		path: "/admin/organisation", noun: "organisation", scope: "organisation_settings",
+		path: "/admin/organisation", noun: "organisation", kind: audit.Organisations, scope: "organisation_settings",
 		find: func(c *call, _ string) (*directory.Organisation, error) { return c.api.Directory.Organisation(), nil },
 		name: func(o *directory.Organisation) string { return o.ID },
 	}
-	get(a, organisation, func(_ *call, o *directory.Organisation) Organisation {
+	get(a, organisation, func(c *call, o *directory.Organisation) Organisation {
 		overrides := make(workspaceOverrides)
 		for _, s := range directory.Sections {
 			overrides[s.Name] = o.LetsDecide(s.Name)
 		}
 		return Organisation{
 			ID: o.ID, Name: o.Name, CreatedAt: formatTime(o.CreatedAt), Security: showSecurity(o.IsOn), Overrides: overrides, Object: "organisation",
-			Settings: organisationSettings{showUserKeys(o.UserKeys), o.AutoCreateInDefault}, Export: showExport(o.Export), Auth: showSignIn(&o.SignIn),
+			Settings: organisationSettings{showUserKeys(o.UserKeys), o.AutoCreateInDefault}, Export: showExport(o.Export), DataPlane: c.showDataPlane(o.DataPlane), Auth: showSignIn(&o.SignIn),
 		}
 	})
 	update(a, organisation, func(c *call, o *directory.Organisation, in *updateOrganisation) error {
@@ -109,7 +112,7 @@ func (a *API) organisation() {
 // that follows each change.
 func (a *API) resync() {
 	all := &resource[directory.Organisation]{
-		path: "/organisation", shownAs: "/admin/organisation", param: "organisation_id", noun: "organisation", scope: "organisation_settings",
+		path: "/organisation", shownAs: "/admin/organisation", param: "organisation_id", noun: "organisation", kind: audit.Organisations, scope: "organisation_settings",
 		find: func(c *call, id string) (*directory.Organisation, error) {
 			o := c.api.Directory.Organisation()
 			return found(o, strings.EqualFold(o.ID, id))
@@ -138,6 +141,9 @@ func (in *updateOrganisation) applySettings(c *call, o *directory.Organisation) 
 		if o.Export, err = in.Export.read(); err != nil {
 			return err
 		}
+	}
+	if in.DataPlane != nil {
+		o.DataPlane = in.DataPlane.apply(o.DataPlane)
 	}
 	if in.Auth != nil {
 		return in.Auth.apply(c, &o.SignIn)

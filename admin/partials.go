@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/prompts"
 )
@@ -66,7 +67,7 @@ type updatedPartial struct {
 }
 
 func (a *API) partials() {
-	all := savedPrompts("/prompts/partials", "prompt_partial_id", "partial", true)
+	all := savedPrompts("/prompts/partials", "prompt_partial_id", "partial", audit.Partials, true)
 	create(a, all, (*call).createPartial)
 	listChosen(a, all, choosePrompts(true), showPartialSummary)
 	one := *all

@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/plugins"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -43,7 +44,7 @@ type createdPlugin struct {
 
 func (a *API) plugins() {
 	all := &resource[plugins.Plugin]{
-		path: "/plugins", param: "plugin_id", noun: "plugin", scope: "plugins",
+		path: "/plugins", param: "plugin_id", noun: "plugin", kind: audit.Plugins, scope: "plugins",
 		rows: func(c *call) []*plugins.Plugin { return c.api.Plugins.All() },
 		find: func(c *call, id string) (*plugins.Plugin, error) { return found(c.api.Plugins.Get(id)) },
 		name: func(p *plugins.Plugin) string { return p.For },

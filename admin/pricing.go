@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/prices"
 )
 
@@ -132,7 +133,7 @@ func (a *API) pricing() {
 	}}
 	register(a, route{
 		method: http.MethodGet, path: path + "{model}", alias: "/v1" + path + "{model...}", // an id may have slashes
-		scopes:  []string{"providers.read", "models.list", credentials.ScopeCompletions},
+		kind: audit.Prices, scopes: []string{"providers.read", "models.list", credentials.ScopeCompletions},
 		summary: "Get what a model costs", responses: map[string]*huma.Response{"404": &notFound},
 	}, func(c *call, in *pricingInput) (*output[ModelPricing], error) {
 		w, err := c.workspace(in.WorkspaceID)

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/prompts"
 )
@@ -31,10 +32,10 @@ func versionQuery() []*huma.Param {
 }
 
 // savedPrompts returns the resource of prompts or of partials.
-func savedPrompts(path, param, noun string, partial bool) *resource[prompts.Prompt] {
+func savedPrompts(path, param, noun string, kind audit.Type, partial bool) *resource[prompts.Prompt] {
 	of := func(p *prompts.Prompt) bool { return p.Partial == partial }
 	return &resource[prompts.Prompt]{
-		path: path, param: param, noun: noun, scope: "prompts",
+		path: path, param: param, noun: noun, kind: kind, scope: "prompts",
 		find: func(c *call, id string) (*prompts.Prompt, error) {
 			p, ok := c.api.Prompts.Get(id)
 			return found(p, ok && of(p))
@@ -49,7 +50,7 @@ func savedPrompts(path, param, noun string, partial bool) *resource[prompts.Prom
 }
 
 func (a *API) prompts() {
-	all := savedPrompts("/prompts", "prompt_id", "prompt", false)
+	all := savedPrompts("/prompts", "prompt_id", "prompt", audit.Prompts, false)
 	create(a, all, (*call).createPrompt)
 	listChosen(a, all, choosePrompts(false), showPromptSummary)
 	one := *all

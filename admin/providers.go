@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -82,7 +83,7 @@ func (a *API) providers() {
 	longest := 255
 	named := parameter("query", "workspace_id", "Id or slug, where several workspaces have a provider of the slug.", huma.Schema{MaxLength: &longest})
 	all := &resource[credentials.VirtualKey]{
-		path: "/providers", param: "slug", noun: "provider", scope: "providers", query: []*huma.Param{named},
+		path: "/providers", param: "slug", noun: "provider", kind: audit.Providers, scope: "providers", query: []*huma.Param{named},
 		rows: func(c *call) []*credentials.VirtualKey { return c.api.Keyring.Providers("") },
 		rowsOf: func(c *call, workspace string) []*credentials.VirtualKey {
 			return c.api.Keyring.Providers(workspace)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/policies"
 )
 
@@ -61,7 +62,7 @@ type rateLimitFilter struct {
 
 func (a *API) rateLimits() {
 	limits := &resource[policies.RateLimit]{
-		path: "/policies/rate-limits", param: "id", noun: "rate-limit policy", scope: "policies",
+		path: "/policies/rate-limits", param: "id", noun: "rate-limit policy", kind: audit.RateLimits, scope: "policies",
 		rows:      func(c *call) []*policies.RateLimit { return c.api.RateLimits.All() },
 		find:      (*call).rateLimit,
 		name:      func(p *policies.RateLimit) string { return p.ID },

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -23,12 +24,17 @@ type resource[Row any] struct {
 	param string        // the path parameter that identifies a row; "": there is only one row
 	query []*huma.Param // further parameters of the routes for one row, used by find; see parameter
 	noun  string        // for example config
+	kind  audit.Type    // in the audit trail
 	// onlyV2: its routes are below /v2 alone. Below /v1, the data plane has the path.
 	onlyV2 bool
 	// The path of the resource whose routes show the rows, if it is another one; see shownBy.
 	shownAs string
 	// details returns what the audit trail shows of a row besides what its routes show. It may be nil.
 	details view[Row]
+	// inner is the path parameter of what belongs to a row and is what the audit trail says that a request is about, whose id and
+	// name identity returns. It may be empty.
+	inner    string
+	identity func(c *call, row *Row) (id, name string)
 
 	scope  string                       // for example configs, for the scope configs.read
 	scopes func(action string) []string // instead of scope: any of these, if allow decides further
@@ -214,9 +220,6 @@ func change[I, V any](a *API, rt route, do func(*call, *I) (*V, edit, error)) {
 // one finds the row that a request refers to, and returns a copy of it.
 func (r *resource[Row]) one(c *call, in *item, action string) (*Row, error) {
 	c.item = in
-	if r.param != "" {
-		c.record.Resource = credentials.Clip(in.key)
-	}
 	row, err := r.find(c, in.key)
 	switch {
 	case errors.Is(err, storage.ErrNotFound), err == nil && !r.maySee(c, "", row, action):
@@ -254,7 +257,7 @@ func (r *resource[Row]) route(method, action, summary string) route {
 	case r.scope != "":
 		scopes = []string{r.scope + "." + action}
 	}
-	return route{method: method, path: r.path, onlyV2: r.onlyV2, alias: r.alias, scopes: scopes, summary: summary}
+	return route{method: method, path: r.path, kind: r.kind, onlyV2: r.onlyV2, alias: r.alias, scopes: scopes, summary: summary}
 }
 
 // routeOfOne returns a route for a single row.
@@ -275,6 +278,7 @@ func (r *resource[Row]) routeOfOne(method, sub, action, summary string) route {
 		}
 	}
 	rt.params = append(rt.params, r.query...)
+	rt.identify, rt.inner = r.identify, r.inner
 	rt.path += sub
 	if rt.alias != "" {
 		rt.alias += sub
@@ -294,6 +298,26 @@ func parameter(in, name, doc string, s huma.Schema) *huma.Param {
 type item struct {
 	key   string
 	query map[string]string // further parameters, including those of the path
+}
+
+// item returns what a request names, whose parameters may not be valid.
+func (rt *route) item(r *http.Request) *item {
+	i := &item{query: make(map[string]string)}
+	for part := range strings.SplitSeq(rt.path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			name = strings.TrimSuffix(name, "}")
+			if i.key == "" {
+				i.key = r.PathValue(name)
+			}
+			i.query[name] = r.PathValue(name)
+		}
+	}
+	for _, p := range rt.params {
+		if p.In == "query" {
+			i.query[p.Name] = r.URL.Query().Get(p.Name)
+		}
+	}
+	return i
 }
 
 // itemParams is the key of the parameters in the metadata.

@@ -12,13 +12,16 @@ import (
 func TestARouteNeedsAScopeAndAChangeAnAuditRecord(t *testing.T) {
 	for want, add := range map[string]func(*API){
 		"GET /toys has no scope": func(a *API) {
-			list[string, WorkspaceFilter](a, &resource[string]{path: "/toys", noun: "toy"}, nil, func(_ *call, s *string) string { return *s })
+			list[string, WorkspaceFilter](a, &resource[string]{path: "/toys", noun: "toy", kind: "toys"}, nil, func(_ *call, s *string) string { return *s })
 		},
 		"DELETE /toys/{id} has no scope": func(a *API) {
-			remove(a, &resource[string]{path: "/toys", param: "id", noun: "toy"}, "Delete", func(*call, *string) error { return nil })
+			remove(a, &resource[string]{path: "/toys", param: "id", noun: "toy", kind: "toys"}, "Delete", func(*call, *string) error { return nil })
 		},
 		"POST /toys leaves no audit record": func(a *API) {
-			register(a, route{method: http.MethodPost, path: "/toys", scopes: []string{"toys.create"}}, func(*call, *struct{}) (*empty, error) { return &empty{}, nil })
+			register(a, route{method: http.MethodPost, path: "/toys", kind: "toys", scopes: []string{"toys.create"}}, func(*call, *struct{}) (*empty, error) { return &empty{}, nil })
+		},
+		"GET /toys has no type": func(a *API) {
+			register(a, route{method: http.MethodGet, path: "/toys", scopes: []string{"toys.list"}}, func(*call, *struct{}) (*empty, error) { return &empty{}, nil })
 		},
 	} {
 		a := New(Services{Now: time.Now})

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/secrets"
 	"github.com/caddy-gw/gateway/storage"
@@ -112,7 +113,7 @@ type createdSecretReference struct {
 
 func (a *API) secretReferences() {
 	references := &resource[credentials.SecretReference]{
-		path: "/secret-references", param: "secretReferenceId", noun: "secret reference", scope: "secret_references",
+		path: "/secret-references", param: "secretReferenceId", noun: "secret reference", kind: audit.SecretReferences, scope: "secret_references",
 		rows: func(c *call) []*credentials.SecretReference { return c.api.Keyring.SecretReferences() },
 		find: func(c *call, slugOrID string) (*credentials.SecretReference, error) {
 			return found(c.api.Keyring.SecretReference(slugOrID))

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 )
 
 // Self is who makes a request without an API key.
@@ -31,7 +32,7 @@ type signedIn struct {
 // self adds GET /auth/self, which says who makes the request. A key alone is refused.
 func (a *API) self() {
 	register(a, route{
-		method: http.MethodGet, path: "/auth/self", scopes: []string{"auth.self"}, anyone: true, summary: "Who makes the request: a user, or a JWT",
+		method: http.MethodGet, path: "/auth/self", kind: audit.Users, scopes: []string{"auth.read"}, anyone: true, summary: "Who makes the request: a user, or a JWT",
 	}, func(c *call, _ *struct{}) (*output[Self], error) {
 		who := c.caller
 		if who.TokenExpires == nil {

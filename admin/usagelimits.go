@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/policies"
 )
 
@@ -112,7 +113,7 @@ type usageLimitFilter struct {
 
 func (a *API) usageLimits() {
 	limits := &resource[policies.UsageLimit]{
-		path: "/policies/usage-limits", param: "id", noun: "usage-limit policy", scope: "policies",
+		path: "/policies/usage-limits", param: "id", noun: "usage-limit policy", kind: audit.UsageLimits, scope: "policies",
 		rows:      func(c *call) []*policies.UsageLimit { return c.api.UsageLimits.All() },
 		find:      (*call).usageLimit,
 		name:      func(p *policies.UsageLimit) string { return p.ID },

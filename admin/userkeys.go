@@ -236,7 +236,7 @@ func (c *call) joined(w *directory.Workspace, u *directory.User) error {
 }
 
 // applySections applies what a workspace decides of the sections that are not security settings.
-func (c *call) applySections(w *directory.Workspace, keys *UpdateUserKeys, export *exportSettings) error {
+func (c *call) applySections(w *directory.Workspace, keys *UpdateUserKeys, export *exportSettings, plane *updateDataPlane) error {
 	o := c.api.Directory.Organisation()
 	closed := func(field, section string) error {
 		if o.LetsDecide(section) {
@@ -270,6 +270,17 @@ func (c *call) applySections(w *directory.Workspace, keys *UpdateUserKeys, expor
 			return err
 		}
 		w.DecideExport(o, e)
+	}
+	if plane != nil {
+		if err := closed(directory.DataPlaneSecurity, directory.DataPlaneSecurity); err != nil {
+			return err
+		}
+		before := c.api.Directory.DataPlaneOf(w)
+		p := plane.apply(before)
+		if o.BlocksInline(before, nil) && !o.BlocksInline(p, nil) && !c.administers() {
+			return forbidden("data_plane_security_settings.block_inline_config: only admins turn it off")
+		}
+		w.DecideDataPlane(o, p)
 	}
 	return nil
 }

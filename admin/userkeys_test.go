@@ -387,7 +387,7 @@ func TestSettingsOfTheSpecificationAreThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		"deniedFields", "block_inline_config", "user_api_key_auto_create", "default_workspace_user_api_key_auto_create", "user_api_key_rotation_period", "rotation_period_days",
+		"deniedFields", "data_plane_security_settings", "block_inline_config", "user_api_key_auto_create", "default_workspace_user_api_key_auto_create", "user_api_key_rotation_period", "rotation_period_days",
 		"disable_auto_provision_user", "allow_subdomains", roles.OrganisationViewsLogs, roles.OrganisationViewsMetadata,
 	} {
 		found := false

@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/roles"
 )
@@ -68,7 +69,7 @@ type updateUser struct {
 
 func (a *API) users() {
 	users := &resource[directory.User]{
-		path: "/admin/users", param: "user_id", noun: "user", scope: "organisation_users",
+		path: "/admin/users", param: "user_id", noun: "user", kind: audit.Users, scope: "organisation_users",
 		rows: func(c *call) []*directory.User { return c.api.Directory.Users() },
 		find: func(c *call, id string) (*directory.User, error) { return found(c.api.Directory.User(id)) },
 		name: func(u *directory.User) string { return u.ID },

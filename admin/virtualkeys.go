@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/providers"
@@ -107,7 +108,7 @@ type updateVirtualKey struct {
 func (a *API) virtualKeys() {
 	longest := 255
 	keys := &resource[credentials.VirtualKey]{
-		path: "/virtual-keys", param: "slug", noun: "virtual key", scope: "virtual_keys",
+		path: "/virtual-keys", param: "slug", noun: "virtual key", kind: audit.VirtualKeys, scope: "virtual_keys",
 		query: []*huma.Param{parameter("query", "workspace_id", "Id or slug. Workspaces may have virtual keys of the same slug: an organisation key says whose it means, or sends the id in place of the slug.",
 			huma.Schema{MaxLength: &longest})},
 		rows: func(c *call) []*credentials.VirtualKey { return c.api.Keyring.VirtualKeys() },

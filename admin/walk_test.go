@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/roles"
 )
 
@@ -20,6 +21,29 @@ var resourceOfPath = map[string][]string{
 	"/audit-logs": {"audit_logs"}, "/collections": {"prompts"}, "/labels": {"prompts"}, "/prompts": {"prompts"}, "/configs": {"configs"}, "/model-aliases": {"configs"},
 	"/guardrails": {"organisation_guardrails", "guardrails"}, "/integrations": {"organisation_integrations", "workspace_integrations"}, "/logs": {"logs"},
 	"/model-configs/pricing": {"providers"}, "/policies": {"policies"}, "/v2/batches": {"completions"}, "/providers": {"providers"}, "/plugins": {"plugins"}, "/secret-references": {"secret_references"}, "/virtual-keys": {"virtual_keys"},
+}
+
+// typeOfPath says of which type in the audit trail what a route is about is, by the beginning of its path below /v1: the longest one
+// counts.
+var typeOfPath = map[string]audit.Type{
+	"/admin/organisation": audit.Organisations, "/organisation": audit.Organisations, "/gateway/health": audit.Organisations, "/admin/users": audit.Users,
+	"/admin/users/invites": audit.Invites, "/admin/workspaces": audit.Workspaces, "/admin/workspaces/{workspace_id}/users": audit.Members,
+	"/workspace-exclusions": audit.Exclusions, "/api-keys": audit.APIKeys, "/audit-logs": audit.AuditLogs, "/collections": audit.Collections, "/labels": audit.Labels,
+	"/prompts": audit.Prompts, "/prompts/partials": audit.Partials, "/configs": audit.Configs, "/model-aliases": audit.ModelAliases, "/guardrails": audit.Guardrails,
+	"/integrations": audit.Integrations, "/logs": audit.Logs, "/model-configs/pricing": audit.Prices, "/policies/rate-limits": audit.RateLimits,
+	"/policies/usage-limits": audit.UsageLimits, "/v2/batches": audit.Batches, "/providers": audit.Providers, "/plugins": audit.Plugins,
+	"/secret-references": audit.SecretReferences, "/virtual-keys": audit.VirtualKeys,
+}
+
+func typeOf(path string) (of audit.Type) {
+	path = strings.TrimPrefix(path, "/v1")
+	longest := ""
+	for begin, one := range typeOfPath {
+		if strings.HasPrefix(path, begin) && len(begin) > len(longest) {
+			longest, of = begin, one
+		}
+	}
+	return of
 }
 
 // actionOf are the routes whose action is not that of their method.
@@ -42,7 +66,7 @@ var holderOf = map[string]struct{ organisation, workspace, manager, member strin
 	"organisation_settings": {organisation: every}, "organisation_users": {organisation: every}, "organisation_exclusions": {organisation: every},
 	"organisation_service_api_keys": {organisation: every}, "organisation_guardrails": {organisation: "create read update delete list"}, "secret_references": {organisation: every}, "plugins": {organisation: "create update list"},
 	"organisation_integrations":  {every, "list", "list", "list"},
-	"audit_logs":                 {every, "list", "list", ""},
+	"audit_logs":                 {organisation: every},
 	"workspaces":                 {every, "read update list", "read update list", reads},
 	"workspace_users":            {every, every, every, reads},
 	"workspace_service_api_keys": {every, every, every, reads},
@@ -74,7 +98,7 @@ func TestEveryRouteIsForWhoItIsFor(t *testing.T) {
 	all := func(string) string { return every }
 	none := func(string) string { return "" }
 	userKey := func(r string) string {
-		if strings.HasSuffix(r, "_api_keys") || r == "audit_logs" {
+		if strings.HasSuffix(r, "_api_keys") {
 			return ""
 		}
 		return holderOf[r].workspace

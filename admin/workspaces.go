@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/identity"
 	"github.com/caddy-gw/gateway/internal/policies"
@@ -31,6 +32,7 @@ type Workspace struct {
 	Defaults       *workspaceDefaults `json:"defaults"`
 	Settings       workspaceSettings  `json:"settings"`
 	Export         exportSettings     `json:"export_settings"`
+	DataPlane      dataPlaneSettings  `json:"data_plane_security_settings"`
 	Security       securitySettings   `json:"security_settings"`
 	UsageLimits    []shownBudget      `json:"usage_limits"`
 	RateLimits     []carriedRate      `json:"rate_limits"`
@@ -43,8 +45,7 @@ type Workspace struct {
 
 type workspaceSettings struct {
 	UserKeySettings
-	BlockInlineConfig bool `json:"block_inline_config" doc:"The workspace's own; the organisation's applies as well."`
-	DebugLog          int  `json:"debug_log" enum:"0,1" doc:"Whether the request log may keep bodies of the workspace's calls, where it keeps any."`
+	DebugLog int `json:"debug_log" enum:"0,1" doc:"Whether the request log may keep bodies of the workspace's calls, where it keeps any."`
 }
 
 type workspaceDefaults struct {
@@ -73,6 +74,7 @@ type WorkspaceFields struct {
 	Defaults    Optional[updateWorkspaceDefaults] `json:"defaults,omitempty" doc:"Members that are left out are kept; null clears one, or all."`
 	Settings    *updateWorkspaceSettings          `json:"settings,omitempty"`
 	Export      *exportSettings                   `json:"export_settings,omitempty"`
+	DataPlane   *updateDataPlane                  `json:"data_plane_security_settings,omitempty"`
 	Security    updateSecuritySettings            `json:"security_settings,omitempty"`
 }
 
@@ -93,8 +95,7 @@ type updateWorkspace struct {
 
 type updateWorkspaceSettings struct {
 	UpdateUserKeys
-	BlockInlineConfig *bool `json:"block_inline_config,omitempty"`
-	DebugLog          *flag `json:"debug_log,omitempty"`
+	DebugLog *flag `json:"debug_log,omitempty"`
 }
 
 func showWorkspace(c *call, w *directory.Workspace) Workspace {
@@ -102,8 +103,9 @@ func showWorkspace(c *call, w *directory.Workspace) Workspace {
 	out := Workspace{
 		ID: w.ID, Slug: w.Slug, Name: w.Name,
 		CreatedAt: formatTime(w.CreatedAt), LastUpdatedAt: formatTime(w.UpdatedAt),
-		Settings:    workspaceSettings{UserKeySettings: showUserKeys(c.api.Directory.UserKeysOf(w)), BlockInlineConfig: w.BlockInline, DebugLog: 1},
+		Settings:    workspaceSettings{UserKeySettings: showUserKeys(c.api.Directory.UserKeysOf(w)), DebugLog: 1},
 		Export:      showExport(c.api.Directory.ExportOf(w)),
+		DataPlane:   c.showDataPlane(c.api.Directory.DataPlaneOf(w)),
 		Security:    showSecurity(func(s *roles.Setting) bool { return c.api.Directory.IsOn(w, s.Name) }),
 		UsageLimits: limits.listed(), RateLimits: limits.rates, LastResetAt: limits.lastResetAt, Object: "workspace",
 		CreatedBy: text(w.CreatedBy), CreationSource: text(w.CreationSource),
@@ -207,12 +209,6 @@ func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) error
 	if err := c.applyDefaults(w, &in.Defaults); err != nil {
 		return err
 	}
-	if in.Settings != nil && in.Settings.BlockInlineConfig != nil {
-		if c.caller.WorkspaceID != "" && w.BlockInline && !*in.Settings.BlockInlineConfig {
-			return forbidden("settings.block_inline_config: only an organisation key turns it off")
-		}
-		w.BlockInline = *in.Settings.BlockInlineConfig
-	}
 	if in.Settings != nil && in.Settings.DebugLog != nil {
 		w.NoBodies = !bool(*in.Settings.DebugLog)
 	}
@@ -220,7 +216,7 @@ func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) error
 	if in.Settings != nil {
 		keys = &in.Settings.UpdateUserKeys
 	}
-	if err := c.applySections(w, keys, in.Export); err != nil {
+	if err := c.applySections(w, keys, in.Export, in.DataPlane); err != nil {
 		return err
 	}
 	return c.applySecurity(w, in.Security)
@@ -301,7 +297,7 @@ type workspaceList struct {
 
 func (a *API) workspaces() {
 	workspaces := &resource[directory.Workspace]{
-		path: "/admin/workspaces", alias: "/v2/workspaces", param: "workspace_id", noun: "workspace", scope: "workspaces",
+		path: "/admin/workspaces", alias: "/v2/workspaces", param: "workspace_id", noun: "workspace", kind: audit.Workspaces, scope: "workspaces",
 		rows: func(c *call) []*directory.Workspace { return c.api.Directory.Workspaces() },
 		rowsOf: func(c *call, id string) []*directory.Workspace {
 			w, ok := c.api.Directory.Workspace(id)

@@ -20,7 +20,7 @@ func TestWorkspacesAreMade(t *testing.T) {
 	for i, c := range []struct{ path, body, slug, description, metadata string }{
 		{"/v1/admin/workspaces", `{"name":"Red team","slug":"red","description":"d","defaults":{"metadata":{"team":"red"}},"users":[],"usage_limits":null,"rate_limits":[]}`, "^red$", "d", `{"team":"red"}`},
 		{"/v2/workspaces", `{"name":"Blue team"}`, "^ws-blue-team-[0-9a-f]{6}$", "", ""},
-		{"/v2/admin/workspaces", `{"name":"Blue team","settings":{"debug_log":0,"block_inline_config":true},"security_settings":{"organisationAdminsViewLogs":false}}`, "^ws-blue-team-[0-9a-f]{6}$", "", ""},
+		{"/v2/admin/workspaces", `{"name":"Blue team","settings":{"debug_log":0},"security_settings":{"organisationAdminsViewLogs":false}}`, "^ws-blue-team-[0-9a-f]{6}$", "", ""},
 	} {
 		out := a.ok("POST", c.path, c.body)
 		if _, err := uuid.Parse(out.get("id").Str); err != nil || !regexp.MustCompile(c.slug).MatchString(out.get("slug").Str) ||
@@ -28,7 +28,7 @@ func TestWorkspacesAreMade(t *testing.T) {
 			out.get("is_default").Int() != 0 || out.get("created_at").Str != iso || out.get("last_updated_at").Str != iso || out.get("usage_limits").Raw != "[]" {
 			t.Errorf("%s: %s", c.body, out.body)
 		}
-		if i == 2 && (!out.get("settings.block_inline_config").Bool() || out.get("settings.debug_log").Raw != "0" || out.get("security_settings.organisationAdminsViewLogs").Bool()) {
+		if i == 2 && (out.get("settings.debug_log").Raw != "0" || out.get("security_settings.organisationAdminsViewLogs").Bool()) {
 			t.Errorf("%s: %s", c.body, out.body)
 		}
 		for _, id := range []string{out.get("id").Str, strings.ToUpper(out.get("id").Str), out.get("slug").Str} {

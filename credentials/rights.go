@@ -46,10 +46,7 @@ func ofMembers(scope string) bool {
 	case ScopeCompletions, "logs.write", "feedbacks.write":
 		return true
 	}
-	resource, action, _ := strings.Cut(scope, ".")
-	if resource == "audit_logs" {
-		return false
-	}
+	_, action, _ := strings.Cut(scope, ".")
 	switch action {
 	case "read", "list", "view", "invoke", "render":
 		return true

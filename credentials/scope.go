@@ -61,7 +61,7 @@ var scopes = []struct {
 	{"organisation_settings", organisation, []string{"read", "update"}},
 	{"organisation_guardrails", organisation, crudl},
 	{"organisation_exclusions", organisation, []string{"update", "list"}},
-	{"audit_logs", organisation | workspaceService, []string{"list"}}, // a workspace's key sees the rows of its workspace
+	{"audit_logs", organisation, []string{"list"}},
 	{"plugins", organisation, []string{"create", "update", "list"}},
 	{"deployments", organisation, crudl},
 	{"secret_references", organisation, crudl},

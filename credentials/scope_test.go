@@ -23,7 +23,7 @@ func TestKindMayHold(t *testing.T) {
 		{"organisation_guardrails.delete", true, false, false},
 		{"organisation_exclusions.update", true, false, false},
 		{"organisation_exclusions.create", false, false, false},
-		{"audit_logs.list", true, true, false},
+		{"audit_logs.list", true, false, false},
 		{"audit_logs.read", false, false, false},
 		{"plugins.create", true, false, false},
 		{"plugins.delete", false, false, false},

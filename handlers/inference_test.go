@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -173,6 +174,21 @@ func TestBlockInlineConfigRefusesWhatIsNotSaved(t *testing.T) {
 	}
 	if a := g.Do("POST", "/v1/chat/completions", gatewaytest.Chat, service, "x-gw-provider: file"); a.Status != 200 {
 		t.Errorf("a provider of the file: %d %s", a.Status, a.Body)
+	}
+	// The organisation's setting counts at once, and that of a workspace which may decide.
+	workspace := "/v1/admin/workspaces/" + gjson.Get(g.Admin("GET", "/v1/admin/workspaces", nil).Body, "data.0.slug").Str
+	for _, set := range []struct {
+		path, body string
+		status     int
+	}{
+		{"/v1/admin/organisation", `{"data_plane_security_settings":{"block_inline_config":false},"workspace_overrides":{"data_plane_security_settings":true}}`, 200},
+		{workspace, `{"data_plane_security_settings":{"block_inline_config":true}}`, 400},
+		{"/v1/admin/organisation", `{"workspace_overrides":{"data_plane_security_settings":false}}`, 200},
+	} {
+		g.Admin("PUT", set.path, json.RawMessage(set.body))
+		if a := g.Do("POST", "/v1/chat/completions", gatewaytest.Chat, service, `x-gw-config: {"provider":"@file"}`); a.Status != set.status {
+			t.Errorf("%s: %d %s", set.body, a.Status, a.Body)
+		}
 	}
 	t.Setenv("BLOCK_INLINE_CONFIG", "true")
 	g.Options += "block_inline_config off\n"

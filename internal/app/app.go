@@ -75,8 +75,10 @@ type App struct {
 	HeaderPrefixes []string `json:"header_prefixes,omitempty"`
 
 	// Whether only saved resources may be used, and no provider, host or config
-	// that a caller names inline. The environment's BLOCK_INLINE_CONFIG=true turns
-	// it on too. Default: on for organisations made since 2026-06-19.
+	// that a caller names inline. true holds for all; false is the default of
+	// data_plane_security_settings of the organisation and its workspaces. The
+	// environment's BLOCK_INLINE_CONFIG=true turns it on too. Default: what those
+	// settings say, which are on for organisations made since 2026-06-19.
 	BlockInlineConfig *bool `json:"block_inline_config,omitempty"`
 
 	// What the kept answers of all calls together may take, in bytes. Default: 256 MiB.

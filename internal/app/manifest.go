@@ -41,12 +41,12 @@ func (a *App) manifests(c *core) *manifest.Services {
 	}
 }
 
-// operatorRecord is the beginning of a row of the audit trail about the operator.
+// operatorRecord is the beginning of a row of the audit trail about the operator. The rows of a request have its id in common.
 func operatorRecord(r *http.Request, scope string) audit.Record {
 	ip, _, _ := net.SplitHostPort(r.RemoteAddr) // "" on a Unix socket
 	return audit.Record{
 		KeyID: credentials.OperatorID, KeyName: credentials.OperatorID, Scope: scope, Method: r.Method, Path: r.URL.Path,
-		Status: http.StatusOK, IP: ip, UserAgent: credentials.Clip(r.UserAgent()),
+		Status: http.StatusOK, RequestID: storage.NewID(rand.Reader), IP: ip, UserAgent: credentials.Clip(r.UserAgent()),
 	}
 }
 
@@ -71,7 +71,8 @@ func (rt *Runtime) serveExport(w http.ResponseWriter, r *http.Request) {
 	}
 	document, err := rt.manifests.Export(sealer)
 	if err == nil {
-		record := operatorRecord(r, "organisation.export")
+		record := operatorRecord(r, "organisations.export")
+		record.Type = audit.Organisations
 		record.OrganisationID = rt.Directory.Organisation().ID
 		err = rt.DB.Update(r.Context(), func(tx *storage.Txn) error { return rt.Trail.Add(tx, &record) })
 	}

@@ -57,16 +57,15 @@ func (a *App) build(c *core) *Runtime {
 			}
 		}
 	}
-	block := organisation.BlockInlineConfig()
-	if a.BlockInlineConfig != nil {
-		block = *a.BlockInlineConfig
+	block := a.BlockInlineConfig
+	if a.blockInline {
+		block = &a.blockInline
 	}
-	block = block || a.blockInline
 	router := &credentials.Router{
-		Keyring: c.Keyring, Secrets: c.Secrets, Providers: a.providers, Passthrough: a.paths, BuiltIn: providers.BaseURL, HostSetting: providers.HostSetting, Guard: a.guard, BlockInline: block,
+		Keyring: c.Keyring, Secrets: c.Secrets, Providers: a.providers, Passthrough: a.paths, BuiltIn: providers.BaseURL, HostSetting: providers.HostSetting, Guard: a.guard, BlockInline: block != nil && *block,
 		BlockedIn: func(id string) bool {
 			w, ok := c.Directory.Workspace(id)
-			return ok && w.BlockInline
+			return ok && c.Directory.Organisation().BlocksInline(c.Directory.DataPlaneOf(w), block)
 		},
 		SlugOf: func(id string) string {
 			if w, ok := c.Directory.Workspace(id); ok {
@@ -96,7 +95,7 @@ func (a *App) build(c *core) *Runtime {
 	}
 	managed := c.managed()
 	managed.ParseOptions, managed.Authenticator, managed.Guard, managed.Headers = a.parse, authenticator, a.guard, a.headers
-	managed.KeyPrefix, managed.Logger = a.keyPrefix, a.logger
+	managed.KeyPrefix, managed.Logger, managed.BlockInline = a.keyPrefix, a.logger, block
 	managed.MayUse, managed.BaseURL = router.MayUse, a.baseURL()
 	if a.mail != nil {
 		managed.Mail = a.mail

@@ -41,6 +41,7 @@ type Record struct {
 	UserName string `json:"user_name,omitempty"`
 
 	Scope        string   `json:"scope"`                   // that the action requires, such as virtual_keys.create
+	Type         Type     `json:"type,omitempty"`          // of the resource; "": the one that the scope is named after
 	Resource     string   `json:"resource,omitempty"`      // its id or slug, as the request named it
 	ResourceID   string   `json:"resource_id,omitempty"`   // its id
 	ResourceName string   `json:"resource_name,omitempty"` // its name
@@ -181,7 +182,7 @@ func (t *Trail) addAt(tx storage.Tx, r *Record, at time.Time) error {
 		return err
 	}
 	if t.unlike(head) {
-		if head, err = t.appendTo(tx, head, &Record{Scope: "audit_logs.manage", Resource: "key " + t.key.String(), Status: 200}, at); err != nil {
+		if head, err = t.appendTo(tx, head, &Record{Scope: "audit_logs.manage", Type: AuditLogs, Resource: "key " + t.key.String(), Status: 200}, at); err != nil {
 			return err
 		}
 	}

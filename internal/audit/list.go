@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,10 @@ func (f *Filter) terms() []term {
 
 // ResourceType returns the kind of resource of a record, such as virtual_keys, and what was done
 // to it, such as create.
-func (r *Record) ResourceType() (resource, action string) { return splitScope(r.Scope) }
+func (r *Record) ResourceType() (resource, action string) {
+	resource, action = splitScope(r.Scope)
+	return cmp.Or(string(r.Type), resource), action
+}
 
 func splitScope(scope string) (resource, action string) {
 	i := strings.LastIndexByte(scope, '.')

@@ -101,7 +101,7 @@ func (t term) posting(block uint64) string { return t.prefix() + numbered(block)
 
 // terms are those by which a record is found.
 func (r *Record) terms() []term {
-	resource, action := splitScope(r.Scope)
+	resource, action := r.ResourceType()
 	var all []term
 	for _, one := range []term{
 		{"action", action},

@@ -29,7 +29,7 @@ func (t *Trail) Cut(ctx context.Context, before time.Time, fence func(storage.Tx
 			if err != nil {
 				return err
 			}
-			return t.Add(tx, &Record{Scope: "audit_logs.delete", Resource: fmt.Sprintf("rows up to %d", cut.number), Status: 200})
+			return t.Add(tx, &Record{Scope: "audit_logs.delete", Type: AuditLogs, Resource: fmt.Sprintf("rows up to %d", cut.number), Status: 200})
 		})
 		if err != nil {
 			return removed, fmt.Errorf("removing old rows of the audit trail: %w", err)

@@ -24,13 +24,15 @@ type Organisation struct {
 	// as by default.
 	Overrides map[string]bool `json:"overrides,omitempty"`
 
-	UserKeys            UserKeys `json:"user_keys,omitzero"`
-	AutoCreateInDefault bool     `json:"auto_create_in_default,omitempty"` // instead of AutoCreate, in the default workspace
-	Export              Export   `json:"export,omitzero"`
-	SignIn              SignIn   `json:"sign_in,omitzero"`
+	UserKeys            UserKeys  `json:"user_keys,omitzero"`
+	AutoCreateInDefault bool      `json:"auto_create_in_default,omitempty"` // instead of AutoCreate, in the default workspace
+	Export              Export    `json:"export,omitzero"`
+	DataPlane           DataPlane `json:"data_plane,omitzero"`
+	SignIn              SignIn    `json:"sign_in,omitzero"`
 	// What workspaces begin with that decide themselves; nil: they never did.
-	UserKeysBegin *Decided[UserKeys] `json:"user_keys_begin,omitempty"`
-	ExportBegin   *Decided[Export]   `json:"export_begin,omitempty"`
+	UserKeysBegin  *Decided[UserKeys]  `json:"user_keys_begin,omitempty"`
+	ExportBegin    *Decided[Export]    `json:"export_begin,omitempty"`
+	DataPlaneBegin *Decided[DataPlane] `json:"data_plane_begin,omitempty"`
 
 	Guardrails Guardrails `json:"guardrails,omitzero"` // of the calls of all workspaces that are not excluded
 }
@@ -48,13 +50,6 @@ type Exclusions struct {
 	Output bool `json:"output,omitempty"`
 }
 
-// BlockInlineConfigSince is the date from which block_inline_config is on by default for
-// new organisations.
-var BlockInlineConfigSince = time.Date(2026, 6, 19, 0, 0, 0, 0, time.UTC)
-
-// BlockInlineConfig returns the default of block_inline_config for the organisation.
-func (o *Organisation) BlockInlineConfig() bool { return !o.CreatedAt.Before(BlockInlineConfigSince) }
-
 // A Workspace is a part of an organisation with its own keys and limits.
 type Workspace struct {
 	ID             string          `json:"id"`
@@ -64,19 +59,19 @@ type Workspace struct {
 	Description    string          `json:"description,omitempty"`
 	OrganisationID string          `json:"organisation_id"`
 	Default        bool            `json:"default,omitempty"`
-	BlockInline    bool            `json:"block_inline_config,omitempty"` // in addition to the organisation's
-	NoBodies       bool            `json:"no_bodies,omitempty"`           // the request log keeps no bodies of its calls
-	Metadata       json.RawMessage `json:"metadata,omitempty"`            // defaults.metadata of its calls, an object
-	UserKeyConfig  string          `json:"user_key_config,omitempty"`     // id of the config that user keys made without one have as default
-	CreatedBy      string          `json:"created_by,omitempty"`          // id of a user or an API key
-	CreationSource string          `json:"creation_source,omitempty"`     // api, or auto: it came with the organisation; "": not known
+	NoBodies       bool            `json:"no_bodies,omitempty"`       // the request log keeps no bodies of its calls
+	Metadata       json.RawMessage `json:"metadata,omitempty"`        // defaults.metadata of its calls, an object
+	UserKeyConfig  string          `json:"user_key_config,omitempty"` // id of the config that user keys made without one have as default
+	CreatedBy      string          `json:"created_by,omitempty"`      // id of a user or an API key
+	CreationSource string          `json:"creation_source,omitempty"` // api, or auto: it came with the organisation; "": not known
 	Settings
 
 	Guardrails Guardrails `json:"guardrails,omitzero"` // of all its calls
 	Excluded   Exclusions `json:"excluded,omitzero"`
 
-	UserKeys *Decided[UserKeys] `json:"user_keys,omitempty"`
-	Export   *Decided[Export]   `json:"export,omitempty"`
+	UserKeys  *Decided[UserKeys]  `json:"user_keys,omitempty"`
+	Export    *Decided[Export]    `json:"export,omitempty"`
+	DataPlane *Decided[DataPlane] `json:"data_plane,omitempty"`
 
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -169,6 +164,9 @@ func (d *Directory) AddWorkspace(tx *storage.Txn, w *Workspace) error {
 		}
 		if w.Export == nil && o.ExportBegin != nil && o.LetsDecide(ExportSettings) {
 			w.DecideExport(o, o.Export)
+		}
+		if w.DataPlane == nil && o.DataPlaneBegin != nil && o.LetsDecide(DataPlaneSecurity) {
+			w.DecideDataPlane(o, o.DataPlane)
 		}
 	}
 	return d.ReplaceWorkspace(tx, w)

@@ -115,8 +115,19 @@ func TestBlockInlineConfigIsOnForOrganisationsMadeSinceItsDay(t *testing.T) {
 		{time.Date(2026, 6, 19, 1, 0, 0, 0, time.FixedZone("east", 2*3600)), false},
 		{time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), true},
 	} {
-		if got := (&Organisation{CreatedAt: c.created}).BlockInlineConfig(); got != c.want {
+		if got := (&Organisation{CreatedAt: c.created}).BlocksInline(DataPlane{}, nil); got != c.want {
 			t.Errorf("made at %s: got %v", c.created, got)
+		}
+	}
+	// What the operator turns on is on; what the operator turns off, settings may turn on.
+	on, off := new(bool), new(bool)
+	*on = true
+	for _, c := range []struct {
+		operator, setting *bool
+		want              bool
+	}{{on, off, true}, {on, nil, true}, {off, nil, false}, {off, on, true}, {off, off, false}, {nil, off, false}, {nil, on, true}, {nil, nil, true}} {
+		if got := (&Organisation{CreatedAt: BlockInlineConfigSince}).BlocksInline(DataPlane{c.setting}, c.operator); got != c.want {
+			t.Errorf("%v %v: got %v", c.operator, c.setting, got)
 		}
 	}
 }

@@ -17,8 +17,9 @@ type Section struct {
 
 // The sections besides those of security settings.
 const (
-	UserAPIKeys    = "user_api_key_settings"
-	ExportSettings = "export_settings"
+	UserAPIKeys       = "user_api_key_settings"
+	ExportSettings    = "export_settings"
+	DataPlaneSecurity = "data_plane_security_settings"
 )
 
 // Sections is the table of the sections.
@@ -27,6 +28,7 @@ var Sections = []Section{
 	{roles.RolePermissions, true},
 	{UserAPIKeys, false},
 	{ExportSettings, false},
+	{DataPlaneSecurity, false},
 }
 
 // LetsDecide reports whether workspaces may decide a section themselves.

@@ -81,6 +81,8 @@ func (o *Organisation) LetDecide(section string, decide bool) {
 			o.UserKeysBegin = next(o.UserKeysBegin, o.UserKeys)
 		case ExportSettings:
 			o.ExportBegin = next(o.ExportBegin, o.Export)
+		case DataPlaneSecurity:
+			o.DataPlaneBegin = next(o.DataPlaneBegin, o.DataPlane)
 		}
 	}
 	if o.Overrides == nil {

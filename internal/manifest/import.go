@@ -129,8 +129,8 @@ func (x *session) write(ctx context.Context, steps []*step, who *audit.Record) e
 			if p.created {
 				action = ".create"
 			}
-			r.Scope, r.OrganisationID, r.WorkspaceID = p.scope+action, x.organisation, p.workspace
-			r.Resource, r.ResourceID, r.ResourceName, r.Status = credentials.Clip(p.label), p.id, p.label, http.StatusOK
+			r.Type, r.Scope, r.OrganisationID, r.WorkspaceID = p.audited, string(p.audited)+action, x.organisation, p.workspace
+			r.Resource, r.ResourceID, r.ResourceName, r.Status = credentials.Clip(p.label), p.auditedID, audit.Shorten(p.name, maxName), http.StatusOK
 			r.Changes = p.changes[:min(len(p.changes), audit.MaxChanges)]
 			if err := x.Trail.Add(tx, &r); err != nil {
 				return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/guardrails"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/hooks"
 	"github.com/caddy-gw/gateway/internal/plugins"
@@ -27,14 +28,14 @@ import (
 // collection of the control plane needs a row.
 var kinds = []kind{
 	&table[directory.Organisation]{
-		list: "organisation", scope: "organisation", collection: "organisation", single: true,
+		list: "organisation", kind: audit.Organisations, collection: "organisation", single: true,
 		id: func(o *directory.Organisation) string { return o.ID }, called: func(o *directory.Organisation) string { return o.Name },
 		hidden: []string{"created_at"}, composite: true,
 		refs:  func(o *directory.Organisation) []ref { return guardrailRefs(&o.Guardrails) },
 		check: checkOrganisation, write: writeIssuers, read: readIssuers,
 	},
 	&table[directory.Workspace]{
-		list: "workspaces", scope: "workspaces", collection: "workspace", foreign: true, fixed: []string{"default", "slug"},
+		list: "workspaces", kind: audit.Workspaces, collection: "workspace", foreign: true, fixed: []string{"default", "slug"},
 		id: func(w *directory.Workspace) string { return w.ID }, called: func(w *directory.Workspace) string { return w.Slug },
 		unique: func(w *directory.Workspace) []string { return []string{"slug " + w.Slug} },
 		refs: func(w *directory.Workspace) []ref {
@@ -49,13 +50,13 @@ var kinds = []kind{
 		},
 	},
 	&table[directory.User]{
-		list: "users", scope: "organisation_users", collection: "user",
+		list: "users", kind: audit.Users, collection: "user",
 		id: func(u *directory.User) string { return u.ID }, called: func(u *directory.User) string { return u.Email },
 		unique: func(u *directory.User) []string { return []string{"email " + u.Email} },
 		check:  checkUser,
 	},
 	&table[directory.Member]{
-		list: "members", composite: true, scope: "workspace_users", collection: "member",
+		list: "members", composite: true, kind: audit.Members, collection: "member",
 		id: func(m *directory.Member) string {
 			if m.WorkspaceID == "" && m.UserID == "" {
 				return ""
@@ -63,6 +64,7 @@ var kinds = []kind{
 			return m.WorkspaceID + "/" + m.UserID
 		},
 		called: func(m *directory.Member) string { return m.UserID },
+		about:  func(m *directory.Member) (audit.Type, string) { return audit.Members, m.UserID },
 		refs: func(m *directory.Member) []ref {
 			return []ref{{"workspace_id", "workspaces", m.WorkspaceID}, {"user_id", "users", m.UserID}}
 		},
@@ -77,7 +79,7 @@ var kinds = []kind{
 		},
 	},
 	&table[credentials.SecretReference]{
-		list: "secret_references", scope: "secret_references", collection: "secret-reference", foreign: true, fixed: []string{"manager", "slug"},
+		list: "secret_references", kind: audit.SecretReferences, collection: "secret-reference", foreign: true, fixed: []string{"manager", "slug"},
 		id: func(r *credentials.SecretReference) string { return r.ID }, called: func(r *credentials.SecretReference) string { return r.Slug },
 		unique: func(r *credentials.SecretReference) []string { return []string{"slug " + r.Slug} },
 		refs: func(r *credentials.SecretReference) (all []ref) {
@@ -90,7 +92,7 @@ var kinds = []kind{
 		write: writeSecretReference, read: readSecretReference,
 	},
 	&table[credentials.Integration]{
-		list: "integrations", scope: "integrations", collection: "integration", foreign: true, hidden: credentialFields, fixed: []string{"provider", "workspace_id", "slug"},
+		list: "integrations", kind: audit.Integrations, collection: "integration", foreign: true, hidden: credentialFields, fixed: []string{"provider", "workspace_id", "slug"},
 		id: func(i *credentials.Integration) string { return i.ID }, called: func(i *credentials.Integration) string { return i.Slug },
 		unique: func(i *credentials.Integration) []string { return []string{"slug " + i.WorkspaceID + "/" + i.Slug} },
 		refs: func(i *credentials.Integration) []ref {
@@ -115,7 +117,7 @@ var kinds = []kind{
 		write: writeIntegration, read: readIntegration, decode: decodeIntegration,
 	},
 	&table[credentials.VirtualKey]{
-		list: "virtual_keys", scope: "virtual_keys", collection: "virtual-key", hidden: credentialFields, fixed: []string{"provider", "workspace_id", "integration_id", "slug"},
+		list: "virtual_keys", kind: audit.VirtualKeys, collection: "virtual-key", hidden: credentialFields, fixed: []string{"provider", "workspace_id", "integration_id", "slug"},
 		id: func(v *credentials.VirtualKey) string { return v.ID }, called: func(v *credentials.VirtualKey) string { return v.Slug },
 		unique: func(v *credentials.VirtualKey) []string { return []string{"slug " + v.WorkspaceID + "/" + v.Slug} },
 		refs: func(v *credentials.VirtualKey) []ref {
@@ -127,11 +129,17 @@ var kinds = []kind{
 			}
 			return checkSlug(v.Slug)
 		},
+		about: func(v *credentials.VirtualKey) (audit.Type, string) {
+			if v.IntegrationID != "" {
+				return audit.Providers, v.ID
+			}
+			return audit.VirtualKeys, v.ID
+		},
 		whole: (*whole).checkVirtualKey,
 		write: writeVirtualKey, read: readVirtualKey, decode: decodeVirtualKey,
 	},
 	&table[prompts.Collection]{
-		list: "collections", scope: "collections", collection: "prompt-collection", fixed: []string{"workspace_id", "slug"},
+		list: "collections", kind: audit.Collections, collection: "prompt-collection", fixed: []string{"workspace_id", "slug"},
 		id: func(c *prompts.Collection) string { return c.ID }, called: func(c *prompts.Collection) string { return c.Slug },
 		unique: func(c *prompts.Collection) []string { return []string{"slug " + c.Slug} },
 		refs: func(c *prompts.Collection) []ref {
@@ -145,7 +153,7 @@ var kinds = []kind{
 		whole: (*whole).checkCollection,
 	},
 	&table[prompts.Label]{
-		list: "labels", scope: "labels", collection: "prompt-label", foreign: true, fixed: []string{"workspace_id"},
+		list: "labels", kind: audit.Labels, collection: "prompt-label", foreign: true, fixed: []string{"workspace_id"},
 		id: func(l *prompts.Label) string { return l.ID }, called: func(l *prompts.Label) string { return l.Name },
 		unique: func(l *prompts.Label) []string { return []string{"name " + l.WorkspaceID + "/" + l.Name} },
 		refs:   func(l *prompts.Label) []ref { return []ref{{"workspace_id", "workspaces", l.WorkspaceID}} },
@@ -163,7 +171,7 @@ var kinds = []kind{
 		},
 	},
 	&table[prompts.Prompt]{
-		list: "prompts", scope: "prompts", collection: "prompt", foreign: true, hidden: []string{"model"}, fixed: []string{"workspace_id", "partial", "slug"},
+		list: "prompts", kind: audit.Prompts, collection: "prompt", foreign: true, hidden: []string{"model"}, fixed: []string{"workspace_id", "partial", "slug"},
 		id: func(p *prompts.Prompt) string { return p.ID }, called: func(p *prompts.Prompt) string { return p.Slug },
 		unique: func(p *prompts.Prompt) []string { return []string{"slug " + p.Slug} },
 		refs: func(p *prompts.Prompt) []ref {
@@ -174,10 +182,16 @@ var kinds = []kind{
 			return all
 		},
 		check: func(_ *session, p, _ *prompts.Prompt) error { return checkSlugIn(p.Slug, p.WorkspaceID) },
+		about: func(p *prompts.Prompt) (audit.Type, string) {
+			if p.Partial {
+				return audit.Partials, p.ID
+			}
+			return audit.Prompts, p.ID
+		},
 		whole: (*whole).checkPrompt, write: writePrompt, read: readPrompt, put: putPrompt,
 	},
 	&table[hooks.Guardrail]{
-		list: "guardrails", scope: "guardrails", collection: "guardrail", foreign: true, hidden: []string{"updated_by"}, fixed: []string{"workspace_id", "slug"},
+		list: "guardrails", kind: audit.Guardrails, collection: "guardrail", foreign: true, hidden: []string{"updated_by"}, fixed: []string{"workspace_id", "slug"},
 		id: func(g *hooks.Guardrail) string { return g.ID }, called: func(g *hooks.Guardrail) string { return g.Slug },
 		unique: func(g *hooks.Guardrail) []string { return []string{"slug " + g.Slug} },
 		refs:   func(g *hooks.Guardrail) []ref { return []ref{{"workspace_id", "workspaces", g.WorkspaceID}} },
@@ -195,7 +209,7 @@ var kinds = []kind{
 		},
 	},
 	&table[plugins.Plugin]{
-		list: "plugins", scope: "plugins", collection: "plugin", foreign: true, fixed: []string{"for"},
+		list: "plugins", kind: audit.Plugins, collection: "plugin", foreign: true, fixed: []string{"for"},
 		id: func(p *plugins.Plugin) string { return p.ID }, called: func(p *plugins.Plugin) string { return p.For },
 		unique: func(p *plugins.Plugin) []string { return []string{"for " + p.For} },
 		check: func(_ *session, p, _ *plugins.Plugin) error {
@@ -207,7 +221,7 @@ var kinds = []kind{
 		write: writePlugin, read: readPlugin,
 	},
 	&table[routing.Saved]{
-		list: "configs", scope: "configs", collection: "config", foreign: true, hidden: []string{"updated_by"}, fixed: []string{"workspace_id", "slug"},
+		list: "configs", kind: audit.Configs, collection: "config", foreign: true, hidden: []string{"updated_by"}, fixed: []string{"workspace_id", "slug"},
 		id: func(c *routing.Saved) string { return c.ID }, called: func(c *routing.Saved) string { return c.Slug },
 		unique: func(c *routing.Saved) []string {
 			all := []string{"slug " + c.Slug}
@@ -232,7 +246,7 @@ var kinds = []kind{
 		},
 	},
 	&table[routing.Alias]{
-		list: "model_aliases", scope: "model_aliases", collection: "model-alias", foreign: true, fixed: []string{"workspace_id"},
+		list: "model_aliases", kind: audit.ModelAliases, collection: "model-alias", foreign: true, fixed: []string{"workspace_id"},
 		id: func(a *routing.Alias) string { return a.ID }, called: func(a *routing.Alias) string { return a.Name },
 		unique: func(a *routing.Alias) []string { return []string{"name " + a.WorkspaceID + "/" + a.Name} },
 		refs: func(a *routing.Alias) []ref {
@@ -250,7 +264,7 @@ var kinds = []kind{
 		whole: (*whole).checkAlias,
 	},
 	&table[policies.RateLimit]{
-		list: "rate_limits", unnamed: true, scope: "policies", collection: "rate-limit", foreign: true, fixed: []string{"workspace_id", "type", "unit"},
+		list: "rate_limits", unnamed: true, kind: audit.RateLimits, collection: "rate-limit", foreign: true, fixed: []string{"workspace_id", "type", "unit"},
 		id: func(p *policies.RateLimit) string { return p.ID }, called: func(p *policies.RateLimit) string { return p.Name },
 		refs:  func(p *policies.RateLimit) []ref { return []ref{{"workspace_id", "workspaces", p.WorkspaceID}} },
 		check: func(_ *session, p, _ *policies.RateLimit) error { return checkPolicy(&p.Policy, p.Validate()) },
@@ -259,7 +273,7 @@ var kinds = []kind{
 		},
 	},
 	&table[policies.UsageLimit]{
-		list: "usage_limits", unnamed: true, scope: "policies", collection: "usage-limit", foreign: true, hidden: []string{"last_reset_at", "resets"}, fixed: []string{"workspace_id", "type"},
+		list: "usage_limits", unnamed: true, kind: audit.UsageLimits, collection: "usage-limit", foreign: true, hidden: []string{"last_reset_at", "resets"}, fixed: []string{"workspace_id", "type"},
 		id: func(p *policies.UsageLimit) string { return p.ID }, called: func(p *policies.UsageLimit) string { return p.Name },
 		keep: func(x *session, p, old *policies.UsageLimit) {
 			if old == nil {
@@ -275,7 +289,7 @@ var kinds = []kind{
 		},
 	},
 	&table[policies.Carried]{
-		list: "limits", composite: true, scope: "policies", collection: "carried-limit", foreign: true, hidden: []string{"budget.last_reset_at", "budget.resets"}, fixed: []string{"workspace_id", "carrier"},
+		list: "limits", composite: true, collection: "carried-limit", foreign: true, hidden: []string{"budget.last_reset_at", "budget.resets"}, fixed: []string{"workspace_id", "carrier"},
 		id: func(c *policies.Carried) string { return c.ID }, called: func(c *policies.Carried) string { return c.Carrier },
 		keep: func(x *session, c, old *policies.Carried) {
 			switch {
@@ -286,17 +300,13 @@ var kinds = []kind{
 				keepSchedule(x, &c.Budget.Schedule, &old.Budget.Schedule)
 			}
 		},
+		about: func(c *policies.Carried) (audit.Type, string) { return carriers[c.Carrier].kind, carrierID(c) },
 		refs: func(c *policies.Carried) []ref {
-			all := []ref{{"workspace_id", "workspaces", c.WorkspaceID}}
-			id, list := c.ID, carriers[c.Carrier]
-			if c.Carrier == policies.KeyIntegration {
-				id = strings.TrimSuffix(id, "-"+c.WorkspaceID)
-			}
-			return append(all, ref{"id", list, id})
+			return []ref{{"workspace_id", "workspaces", c.WorkspaceID}, {"id", carriers[c.Carrier].list, carrierID(c)}}
 		},
 		check: func(_ *session, c, _ *policies.Carried) error {
 			switch {
-			case carriers[c.Carrier] == "":
+			case carriers[c.Carrier].list == "":
 				return wrong("carrier", "expected one of %s, %s, %s and %s", policies.KeyAPIKey, policies.KeyWorkspace, policies.KeyVirtualKey, policies.KeyIntegration)
 			case c.Empty():
 				return wrong("rates", "expected limits")
@@ -314,7 +324,7 @@ var kinds = []kind{
 		},
 	},
 	&table[directory.Invite]{
-		list: "invites", scope: "organisation_users", collection: "invite", secret: true,
+		list: "invites", kind: audit.Invites, collection: "invite", secret: true,
 		include: func(i *directory.Invite) bool { return i.AcceptedAt == nil && !i.Cancelled && !i.Replaced },
 		id:      func(i *directory.Invite) string { return i.ID }, called: func(i *directory.Invite) string { return i.Email },
 		unique: func(i *directory.Invite) []string { return []string{"email " + i.Email} },
@@ -350,7 +360,7 @@ var kinds = []kind{
 		},
 	},
 	&table[credentials.APIKey]{
-		list: "api_keys", scope: "api_keys", collection: "api-key", foreign: true, secret: true, fixed: []string{"kind", "workspace_id", "user_id", "owner"},
+		list: "api_keys", kind: audit.APIKeys, collection: "api-key", foreign: true, secret: true, fixed: []string{"kind", "workspace_id", "user_id", "owner"},
 		hidden: []string{"unclaimed", "told_expiring", "told_rotating", "told_expired"},
 		id:     func(k *credentials.APIKey) string { return k.ID }, called: func(k *credentials.APIKey) string { return k.Name },
 		unique: uniqueOfKey,
@@ -362,8 +372,20 @@ var kinds = []kind{
 }
 
 // carriers are the kinds of objects that have limits of their own.
-var carriers = map[string]string{
-	policies.KeyAPIKey: "api_keys", policies.KeyWorkspace: "workspaces", policies.KeyVirtualKey: "virtual_keys", policies.KeyIntegration: "integrations",
+var carriers = map[string]struct {
+	list string
+	kind audit.Type
+}{
+	policies.KeyAPIKey: {"api_keys", audit.APIKeys}, policies.KeyWorkspace: {"workspaces", audit.Workspaces},
+	policies.KeyVirtualKey: {"virtual_keys", audit.VirtualKeys}, policies.KeyIntegration: {"integrations", audit.Integrations},
+}
+
+// carrierID returns the id of the object that has limits.
+func carrierID(c *policies.Carried) string {
+	if c.Carrier == policies.KeyIntegration {
+		return strings.TrimSuffix(c.ID, "-"+c.WorkspaceID)
+	}
+	return c.ID
 }
 
 // configTexts and guardrailTexts are how versions of configs and guardrails are in documents.

@@ -155,9 +155,12 @@ type had struct {
 type step struct {
 	at    string // where it is in the document
 	kind  string
-	scope string // of the audit trail
 	id    string
 	label string // what people call it
+	// Its type, id and name in the audit trail.
+	audited   audit.Type
+	auditedID string
+	name      string
 	// workspace is the id of the workspace that it belongs to, or "".
 	workspace string
 	size      int // of the object, in bytes

@@ -21,6 +21,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/validation"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -33,12 +34,14 @@ const (
 
 // A table says how the rows of a collection become the objects of a kind.
 type table[T any] struct {
-	list       string // in documents
-	scope      string // of the audit trail
-	collection string // in the store
+	list       string     // in documents
+	kind       audit.Type // of the audit trail; "": about says it
+	collection string     // in the store
 
 	id     func(*T) string
 	called func(*T) string // what people call it
+	// about says of which type a row is in the audit trail, and of which id; nil: of kind, and its id.
+	about func(*T) (audit.Type, string)
 	// single: there is one row, whose id is not in documents.
 	single bool
 	// foreign: rows have the id of the organisation, which is not in documents.
@@ -260,7 +263,11 @@ func (t *table[T]) plan(x *session, o jsontext.Value, at string) (*step, error) 
 	if err != nil {
 		return nil, err
 	}
-	p := &step{at: at, kind: t.list, scope: t.scope, id: t.id(row), label: t.label(row), size: len(after), created: old == nil, unique: t.uniqueOf(row)}
+	p := &step{at: at, kind: t.list, id: t.id(row), label: t.label(row), size: len(after), created: old == nil, unique: t.uniqueOf(row)}
+	p.audited, p.auditedID, p.name = t.kind, p.id, cmp.Or(gjson.GetBytes(after, "name").Str, p.label)
+	if t.about != nil {
+		p.audited, p.auditedID = t.about(row)
+	}
 	if t.refs != nil {
 		p.refs = t.refs(row)
 	}

@@ -257,7 +257,7 @@ func (r *Rotator) handle(tx *storage.Txn, step storage.Step, id string, now time
 	}
 	tx.OnCommit(func() { r.queue(EventRotated, &k, true) })
 	return r.trail.Add(tx, &audit.Record{
-		OrganisationID: k.OrganisationID, WorkspaceID: k.WorkspaceID, Scope: k.Kind.Resource() + ".rotate",
+		OrganisationID: k.OrganisationID, WorkspaceID: k.WorkspaceID, Scope: k.Kind.Resource() + ".rotate", Type: audit.APIKeys,
 		Resource: k.ID, ResourceID: k.ID, ResourceName: k.Name, Status: 200,
 	})
 }
@@ -268,7 +268,7 @@ func (r *Rotator) applyRotation(tx *storage.Txn, k *credentials.APIKey, days int
 		return err
 	}
 	return r.trail.Add(tx, &audit.Record{
-		OrganisationID: k.OrganisationID, WorkspaceID: k.WorkspaceID, Scope: k.Kind.Resource() + ".update",
+		OrganisationID: k.OrganisationID, WorkspaceID: k.WorkspaceID, Scope: k.Kind.Resource() + ".update", Type: audit.APIKeys,
 		Resource: k.ID, ResourceID: k.ID, ResourceName: k.Name, Status: 200,
 		Changes: []audit.Change{{Field: "rotation_policy.rotation_period_days", To: strconv.Itoa(days)}},
 	})

@@ -156,7 +156,7 @@ func TestAKeyIsRotatedWhenItIsDue(t *testing.T) {
 		t.Errorf("%+v", rotated.Rotation)
 	}
 	f.works(old, true)
-	rows, err := f.trail.List(t.Context(), &audit.Filter{Resource: "workspace_service_api_keys", Action: "rotate", WorkspaceID: "ws", Actor: audit.ActorSystem}, 0, 10)
+	rows, err := f.trail.List(t.Context(), &audit.Filter{Resource: string(audit.APIKeys), Action: "rotate", WorkspaceID: "ws", Actor: audit.ActorSystem}, 0, 10)
 	if err != nil || rows.Total != 1 || rows.Records[0].ResourceID != k.ID {
 		t.Errorf("%+v, %v", rows, err)
 	}
