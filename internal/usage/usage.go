@@ -73,10 +73,36 @@ func figureIn(object []byte, name string) (f figure) {
 // in Anthropic's.
 type figures struct {
 	prompt, input, completion, output, total figure
-	seconds                                  figure // in milliseconds
-	searches                                 figure // of the web
-	cacheRead, cacheCreation, cacheHour      figure // Anthropic's
+	seconds                                  figure   // in milliseconds
+	passes                                   *figures // Anthropic's iterations
+	searches                                 figure   // of the web
+	cacheRead, cacheCreation, cacheHour      figure   // Anthropic's
+	reasoning                                figure   // Perplexity's
 	ofPrompt, ofCompletion                   details
+}
+
+// iterations counts what Anthropic says of each pass of the model: the other members count the messages alone, and
+// not the passes that made the conversation shorter. Each is the larger count.
+func (f *figures) iterations(r *jsonscan.Reader) {
+	var all figures
+	r.Array(func() {
+		one := figuresOf(r.Value(), false)
+		for _, part := range [...]struct{ of, to *figure }{
+			{&one.input, &all.input}, {&one.output, &all.output}, {&one.cacheRead, &all.cacheRead}, {&one.cacheCreation, &all.cacheCreation}, {&one.cacheHour, &all.cacheHour},
+		} {
+			if part.of.given {
+				*part.to = figure{n: min(part.to.n+part.of.n, maxFigure), given: true}
+			}
+		}
+	})
+	f.passes = &all
+}
+
+// larger sets a count to that of all passes, if that is larger.
+func (f *figure) larger(all figure) {
+	if all.given && !f.bad && all.n > f.n {
+		*f = all
+	}
 }
 
 // details are the parts of a count.
@@ -105,7 +131,8 @@ func (d *details) read(r *jsonscan.Reader) {
 	})
 }
 
-func figuresOf(usage []byte) (f figures) {
+// figuresOf reads a usage, or what it says of a pass.
+func figuresOf(usage []byte, whole bool) (f figures) {
 	r := jsonscan.NewReader(usage)
 	r.Object(func(key jsonscan.Key) {
 		var to *figure
@@ -132,6 +159,13 @@ func figuresOf(usage []byte) (f figures) {
 			return
 		case "num_search_queries": // Perplexity's
 			to = &f.searches
+		case "reasoning_tokens":
+			to = &f.reasoning
+		case "iterations":
+			if whole {
+				f.iterations(r)
+			}
+			return
 		case "cache_read_input_tokens":
 			to = &f.cacheRead
 		case "cache_creation_input_tokens":
@@ -160,14 +194,23 @@ func figuresOf(usage []byte) (f figures) {
 // does not include cached tokens in those of the prompt. Where the tokens of the prompt or of the answer
 // are no plausible count, nothing is believed of it.
 func Read(u *prices.Usage, object []byte, known, anthropic bool) bool {
-	f := figuresOf(object)
+	f := figuresOf(object, true)
+	if all := f.passes; all != nil && anthropic {
+		f.input.larger(all.input)
+		f.output.larger(all.output)
+		f.cacheRead.larger(all.cacheRead)
+		f.cacheCreation.larger(all.cacheCreation)
+		f.cacheHour.larger(all.cacheHour)
+	}
 	if f.prompt.bad || f.input.bad || f.completion.bad || f.output.bad {
 		return false
 	}
 	put(&u.Milliseconds, f.seconds)
 	put(&u.WebSearches, f.searches)
 	whole := put(&u.Completion, f.completion, f.output)
-	put(&u.Reasoning, f.ofCompletion.reasoning)
+	if put(&u.Reasoning, f.ofCompletion.reasoning, f.reasoning); whole && f.reasoning.given && u.Reasoning > u.Completion {
+		u.Completion += u.Reasoning // which do not include it
+	}
 	if anthropic {
 		uncached := u.Prompt - u.CacheRead - u.CacheWrite // Anthropic counts the rest of the prompt
 		prompt := put(&uncached, f.input)
