@@ -21,6 +21,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/inflight"
+	"github.com/caddy-gw/gateway/internal/roles"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -179,7 +180,7 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 			return
 		}
 		if !rt.anyone && !c.mayAny(rt.scopes) {
-			e := forbidden("The API key lacks the scope %s", strings.Join(rt.scopes, " or "))
+			e := c.lacks(rt.scopes...)
 			c.audit(e.status)
 			writeError(w, r, e)
 			return
@@ -312,9 +313,31 @@ func (c *call) mayAny(scopes []string) bool {
 func (c *call) need(scope string) error {
 	c.record.Scope = scope
 	if !c.caller.May(scope) {
-		return forbidden("The API key lacks the scope %s", scope)
+		return c.lacks(scope)
 	}
 	return nil
+}
+
+// lacks refuses a caller who has none of the scopes. Of a user, it names the settings that would give one.
+func (c *call) lacks(scopes ...string) *Error {
+	named := strings.Join(scopes, " or ")
+	rights := c.caller.Rights
+	switch {
+	case rights == nil && c.caller.TokenExpires != nil:
+		return forbidden("The JWT lacks the scope %s", named)
+	case rights == nil:
+		return forbidden("The API key lacks the scope %s", named)
+	case rights.Only != nil && !slices.ContainsFunc(scopes, func(scope string) bool { return slices.Contains(rights.Only, scope) }):
+		return forbidden("The JWT names scopes, and not %s", named)
+	}
+	var settings []string
+	for _, scope := range scopes {
+		settings = append(settings, roles.Gates(rights.Workspace, scope)...)
+	}
+	if len(settings) > 0 {
+		return forbidden("The user's role does not give the scope %s; the setting %s of the workspace does", named, strings.Join(settings, " or "))
+	}
+	return forbidden("The user's role does not give the scope %s", named)
 }
 
 // audit records that the call was refused, unless its action has been recorded already.

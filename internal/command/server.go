@@ -21,6 +21,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/internal/app"
+	"github.com/caddy-gw/gateway/storage"
 )
 
 // A server is a gateway: one that runs, or the store of one that does not.
@@ -78,6 +79,13 @@ func connect(cmd *cobra.Command) (*server, error) {
 		}
 	}
 	rt, release, err := app.Offline(cmd.Context(), gw)
+	if errors.Is(err, storage.ErrLocked) {
+		at := ""
+		if address != "" {
+			at = " at " + address
+		}
+		return nil, fmt.Errorf("no server answers%s, and another process has the store open: if that is the server, name its admin endpoint with --address, or its configuration with --config: %w", at, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("no server answers, and its store cannot be opened: %w", err)
 	}

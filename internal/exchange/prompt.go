@@ -48,11 +48,11 @@ func (p *preparation) renderPrompt(selection *credentials.Selection, limit int64
 	var fault *template.Error
 	switch {
 	case errors.As(err, &fault):
-		return badRequest("", fault.Code, fault.Message)
+		return badRequest("variables", fault.Code, fault.Message)
 	case err != nil:
 		return Unavailable("The prompt "+saved.Slug+" cannot be rendered now", err)
 	case int64(len(rendered)) > limit:
-		return badRequest("", "prompt_too_large", "The rendered prompt is larger than a request may be")
+		return badRequest("variables", "prompt_too_large", "The rendered prompt is larger than a request may be")
 	}
 	buffer, err := p.Memory.NewBuffer(rendered)
 	if err != nil {

@@ -61,10 +61,14 @@ func (c *Condition) takesMany(want string) bool {
 	return want == "*" || c.Key == KeyModel && strings.HasSuffix(want, "/*")
 }
 
-// indexKey is what a value of a key is indexed as: a provider is named with or without @.
+// indexKey is what a value of a key is indexed as: a provider is named with or without @, and a model as
+// modelName says.
 func indexKey(key, value string) string {
-	if key == KeyProvider {
+	switch key {
+	case KeyProvider:
 		return strings.TrimPrefix(value, "@")
+	case KeyModel:
+		return modelName(value)
 	}
 	return value
 }

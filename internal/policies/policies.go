@@ -148,7 +148,7 @@ func (p *Policy) undecided(f Call, alias string) bool {
 // cannot if it is about the models of another provider.
 func (c *Condition) mightHold(alias string) bool {
 	return slices.ContainsFunc(c.Values, func(want string) bool {
-		return !strings.HasPrefix(want, "@") || !strings.HasSuffix(want, "/*") || strings.HasPrefix(want, alias)
+		return !strings.HasPrefix(want, "@") || !strings.HasSuffix(want, "/*") || strings.HasPrefix(modelName(want), modelName(alias))
 	})
 }
 
@@ -167,9 +167,29 @@ func (c *Condition) holds(f Call) bool {
 	return ok && c.lists(c.Values, value, alias) && !c.lists(c.Excludes, value, alias)
 }
 
+// modelName is a model's name, or @provider/model, as providers may take it for the same, so that no other
+// spelling of it is counted apart.
+func modelName(name string) string {
+	name = strings.ToLower(strings.TrimSpace(name))
+	if name == "" || name[0] != '@' {
+		return name
+	}
+	of, model, _ := strings.Cut(name, "/")
+	if trimmed := strings.TrimSpace(model); trimmed != model {
+		return of + "/" + trimmed
+	}
+	return name
+}
+
 // lists reports whether one of the values stands for a call's.
 func (c *Condition) lists(values []string, value, alias string) bool {
+	if c.Key == KeyModel {
+		value, alias = modelName(value), modelName(alias)
+	}
 	for _, want := range values {
+		if c.Key == KeyModel {
+			want = modelName(want)
+		}
 		switch {
 		case want == "*", want == value, want == alias && alias != "":
 			return true
@@ -189,6 +209,9 @@ func grouped(f Call, key string) (string, bool) {
 	value, alias, ok := f.Attribute(key)
 	if (key == KeyAPIKey || key == KeyVirtualKey) && alias != "" {
 		value = alias
+	}
+	if key == KeyModel {
+		value = modelName(value)
 	}
 	return value, ok
 }

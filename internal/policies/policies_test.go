@@ -173,6 +173,8 @@ func TestConditionsMatch(t *testing.T) {
 		{"the model", []Condition{{KeyModel, []string{"gpt-4o"}, nil}}, true},
 		{"the model with its slug", []Condition{{KeyModel, []string{"@own/gpt-4o"}, nil}}, true},
 		{"the model with another slug", []Condition{{KeyModel, []string{"@other/gpt-4o"}, nil}}, false},
+		{"the model in another spelling", []Condition{{KeyModel, []string{"GPT-4o"}, nil}}, true},
+		{"the model with its slug in another spelling", []Condition{{KeyModel, []string{"@Own/GPT-4o"}, nil}}, true},
 		{"any model of the slug", []Condition{{KeyModel, []string{"@own/*"}, nil}}, true},
 		{"any model of another slug", []Condition{{KeyModel, []string{"@other/*"}, nil}}, false},
 		{"any model of half a slug", []Condition{{KeyModel, []string{"@ow/*"}, nil}}, false},
@@ -194,6 +196,25 @@ func TestConditionsMatch(t *testing.T) {
 				t.Errorf("got %v", got)
 			}
 		})
+	}
+}
+
+// Providers may take spellings of a model for the same one, so they share its limit.
+func TestSpellingsOfAModelAreCountedTogether(t *testing.T) {
+	t.Parallel()
+	of := func(model string) call { return call{KeyModel: {model, "@own/" + model}} }
+	want, _ := group("p", []string{KeyModel}, of("gpt-4o"))
+	for _, model := range []string{"GPT-4o", " gpt-4o", "gpt-4O\t"} {
+		if got, _ := group("p", []string{KeyModel}, of(model)); got != want {
+			t.Errorf("%q is counted as %q", model, got)
+		}
+		rules := []*Rule{{Policy: &Policy{Conditions: []Condition{{KeyModel, []string{"@own/Gpt-4o"}, nil}}}}}
+		for n := range fewRules {
+			rules = append(rules, &Rule{Policy: &Policy{Conditions: []Condition{{KeyModel, []string{"other-" + strings.Repeat("x", n)}, nil}}}})
+		}
+		if found := newRuleSet(rules).of(of(model), false, nil); len(found) != 1 || !matches(found[0].Conditions, of(model)) {
+			t.Errorf("%q is counted by %d rules", model, len(found))
+		}
 	}
 }
 

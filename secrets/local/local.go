@@ -101,7 +101,7 @@ func (e *Environment) Fetch(_ context.Context, r *secrets.Reference, _ *secrets.
 	text, ok := os.LookupEnv(r.Path)
 	switch {
 	case !ok:
-		return value, errors.New("the environment has no such variable")
+		return value, fmt.Errorf("the environment has no such variable; set it, and restart: %w", fs.ErrNotExist)
 	case len(text) > secrets.MaxValue:
 		return value, secrets.ErrTooLarge
 	}
