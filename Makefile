@@ -55,6 +55,7 @@ bench: ## Measure against plain Caddy, side by side, and what limits cost
 bench-plugin: ## Measure limits against those of the plugin caddy-ratelimit
 	go tool -modfile=tools/go.mod xcaddy build v2.11.9 --with github.com/mholt/caddy-ratelimit@v0.1.0 --output bin/limiter-caddy
 	go run ./bench -cases 2KB -rest 0s -proxies plain,rate_limit,no-policy,policies-1 -limiter bin/limiter-caddy
+	go run ./bench -limits -limiter bin/limiter-caddy
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for a minute

@@ -5,6 +5,8 @@
 // per request, and peak memory of each, with their ratios to the first. At the end it
 // prints the memory of each when idle.
 //
+// With -limits, it compares the memory of limits, and how many calls they let pass in the worst window, instead.
+//
 //	go run ./bench [-quick] [-rest 2m] [-json] [-chart FILE] [-cases 2KB,stream] [-proxies plain,gateway,nginx] [-profile DIR]
 package main
 
@@ -66,6 +68,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	flags.StringVar(&o.chart, "chart", "", "write an SVG chart of the ratios of CPU time to `file`")
 	quick := flags.Bool("quick", false, "one round of 0.1 s and no rest, to see that it works")
 	asJSON := flags.Bool("json", false, "print JSON")
+	limits := flags.Bool("limits", false, "compare only how limits are kept, and their memory: of gw_ratelimit, and of the plugin of -limiter")
+	keys := flags.Int("keys", 1_000_000, "`keys` of which each makes a call, with -limits")
 	only := flags.String("cases", strings.Join(caseNames(), ","), "`names` of the cases, comma-separated")
 	proxies := flags.String("proxies", plainName+","+gatewayName, "`names` of the proxies, comma-separated; the first is what the others are compared with: "+strings.Join(setupNames(), ", "))
 	if err := flags.Parse(args); err != nil {
@@ -87,7 +91,9 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return wrong
 	case slices.Contains(o.Proxies, otherName) != (o.other != ""):
 		return fmt.Errorf("-other and the proxy %q need each other", otherName)
-	case slices.Contains(o.Proxies, limiterName) != (o.limiter != ""):
+	case *limits && *keys < 1:
+		return fmt.Errorf("keys must be positive")
+	case !*limits && slices.Contains(o.Proxies, limiterName) != (o.limiter != ""):
 		return fmt.Errorf("-limiter and the proxy %q need each other", limiterName)
 	case o.Rest < 0:
 		return fmt.Errorf("rest must not be negative")
@@ -95,6 +101,17 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return fmt.Errorf("rounds, duration, connections and requests must be positive")
 	}
 
+	if *limits {
+		results, err := compareLimits(ctx, o, *keys, stderr)
+		switch {
+		case err != nil:
+			return err
+		case *asJSON:
+			return printJSON(stdout, results)
+		}
+		_, err = io.WriteString(stdout, limitTable(results))
+		return err
+	}
 	report, err := run(ctx, o, chosen, compared, stderr)
 	if err != nil {
 		return err
@@ -105,12 +122,16 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		}
 	}
 	if *asJSON {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(report)
+		return printJSON(stdout, report)
 	}
 	_, err = io.WriteString(stdout, report.table())
 	return err
+}
+
+func printJSON(to io.Writer, value any) error {
+	enc := json.NewEncoder(to)
+	enc.SetIndent("", "  ")
+	return enc.Encode(value)
 }
 
 func run(ctx context.Context, o Options, chosen []benchCase, compared []setup, progress io.Writer) (*Report, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
+	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -54,6 +55,7 @@ type limitingServices struct {
 // rateLimits are the policies that calls are counted by, see [policies.Limits].
 type rateLimits interface {
 	Admit(ctx context.Context, workspaceID string, call policies.Call, which policies.Scope, maxWait time.Duration) (*policies.Verdict, error)
+	Grow(context.Context, *policies.Verdict, policies.Used) (*policies.Denial, error)
 	Settle(context.Context, *policies.Verdict, policies.Used) error
 	Release(*policies.Verdict)
 	Estimates() *estimate.Estimator
@@ -255,6 +257,32 @@ func (h *hold) Settle(sent []*exchange.Attempt) {
 	}
 }
 
+// Grow counts what a session has used so far, and refuses that it goes on if there is no room for that.
+func (h *hold) Grow(ctx context.Context, tokens int64, cost prices.Amount) *exchange.Error {
+	if h.also != nil {
+		if refusal := h.also.Grow(ctx, tokens, cost); refusal != nil {
+			return refusal
+		}
+	}
+	if h.verdict.Demand() == nil {
+		return nil
+	}
+	denied, err := h.policies.Grow(ctx, h.verdict, policies.Used{Tokens: tokens, Cost: cost})
+	switch {
+	case err != nil:
+		h.logger.Error("counting what a session uses, which is ended", zap.Error(err))
+		return uncounted(err)
+	case denied == nil:
+		return nil
+	}
+	name, _ := named(denied)
+	allows := name + " allows " + denied.Text(denied.Rule.Limit)
+	if denied.Budget() {
+		return exchange.OverBudget("Usage limit exceeded: " + allows + ", and the session has used what was left")
+	}
+	return exchange.RateLimited("Rate limit exceeded: "+allows+" "+denied.Unit+", and the session has used what was left", 0)
+}
+
 // Release gives back what was counted.
 func (h *hold) Release() {
 	if h.also != nil {
@@ -332,13 +360,7 @@ var carriedBy = map[string]string{
 
 // deny is the answer to a call that a policy refused.
 func deny(d *policies.Denial) *exchange.Error {
-	name, price := "policy "+d.ID, "the policy's on_unknown_price"
-	switch own, carried := carriedBy[d.Carrier()]; {
-	case carried:
-		name, price = own, "on_unknown_price in its usage_limits"
-	case d.Name != "":
-		name = "policy " + d.Name + " (" + d.ID + ")"
-	}
+	name, price := named(d)
 	switch {
 	case d.Unmetered != "" && d.Type == policies.Requests:
 		return exchange.Unmetered(d.Budget(), "Limit: "+name+" counts requests of some models, and those of the batch are not known: "+d.Unmetered)
@@ -374,6 +396,17 @@ func deny(d *policies.Denial) *exchange.Error {
 	return exchange.BudgetReserved(message+", of which other calls have reserved the rest", d.RetryAfter)
 }
 
+// named is what a policy that refused a call is called, and the setting by which it would have allowed an unknown price.
+func named(d *policies.Denial) (name, price string) {
+	switch own, carried := carriedBy[d.Carrier()]; {
+	case carried:
+		return own, "on_unknown_price in its usage_limits"
+	case d.Name != "":
+		return "policy " + d.Name + " (" + d.ID + ")", "the policy's on_unknown_price"
+	}
+	return "policy " + d.ID, "the policy's on_unknown_price"
+}
+
 // uses says how much a refused call may use, and of what that is made up.
 func uses(d *policies.Denial) string {
 	return d.Text(d.Needs) + " (its prompt, estimated with a margin, and its maximum of tokens)"
@@ -394,4 +427,5 @@ var (
 	_ policies.Call               = (*exchange.Call)(nil)
 	_ policies.Call               = (*exchange.Attempt)(nil)
 	_ exchange.Limiter            = (*limiter)(nil)
+	_ exchange.Growing            = (*hold)(nil)
 )

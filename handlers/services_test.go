@@ -60,6 +60,10 @@ func (f *fakes) Admit(_ context.Context, workspaceID string, _ policies.Call, wh
 	return v, nil
 }
 
+func (f *fakes) Grow(context.Context, *policies.Verdict, policies.Used) (*policies.Denial, error) {
+	return nil, nil
+}
+
 func (f *fakes) Settle(context.Context, *policies.Verdict, policies.Used) error { return nil }
 
 func (f *fakes) Uncounted(why error) { f.note("uncounted: " + why.Error()) }

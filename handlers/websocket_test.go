@@ -313,6 +313,64 @@ func TestSessionsThatAreCutAreBooked(t *testing.T) {
 	})
 }
 
+// A session goes on only while its caller may call, and while its budget has room for what it uses.
+func TestASessionEndsWithWhatItNeeds(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer c.CloseNow()
+		for {
+			if _, _, err := c.Read(r.Context()); err != nil {
+				return
+			}
+			const done = `{"type":"response.done","response":{"id":"r","usage":{"total_tokens":60,"input_tokens":25,"output_tokens":35}}}`
+			if c.Write(r.Context(), websocket.MessageText, []byte(done)) != nil {
+				return
+			}
+		}
+	})
+	g := gatewaytest.Start(t, up.Provider("file"))
+	for name, row := range map[string]struct {
+		ends func(key, id string)
+		code string // of the error
+		fits int    // responses
+	}{
+		"its key is deleted": {func(_, id string) { g.Admin("DELETE", "/v1/api-keys/"+id, nil) }, "03", 1},
+		"its budget has no room": {func(key, _ string) {
+			g.Admin("POST", "/v1/policies/usage-limits", map[string]any{"type": "tokens", "credit_limit": 130, "conditions": when("api_key", key)})
+		}, "06", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key, id := g.Key("k " + row.code)
+			if row.fits > 1 {
+				row.ends(id, id)
+			}
+			c := open(t, g, key)
+			for i := range row.fits {
+				answer, err := say(t, c, websocket.MessageText, `{"type":"response.create"}`)
+				if err != nil || answer.Get("type").Str != "response.done" {
+					t.Fatalf("response %d: %s, %v", i, answer.Raw, err)
+				}
+			}
+			if row.fits == 1 {
+				row.ends(id, id)
+			}
+			var last gjson.Result
+			var err error
+			for n := 0; last.Get("type").Str != "error"; n++ { // those that were made before it ended
+				if last, err = say(t, c, websocket.MessageText, `{"type":"response.create"}`); n > 1000 {
+					t.Fatal("the session goes on")
+				}
+			}
+			if code := last.Get("error.code").Str; code != row.code || websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+				t.Errorf("it ended with %s, %v", last.Raw, err)
+			}
+		})
+	}
+}
+
 // What a model of a session's transcriptions used counts for the policies of that model, and for no other's.
 func TestTranscriptionsOfASessionAreBookedByTheirModel(t *testing.T) {
 	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {

@@ -20,6 +20,22 @@ func (g *Gateway) Authenticate(r *http.Request, endpoint *Endpoint) (*Call, *Err
 	return c, nil
 }
 
+// authenticateAgain returns why the caller of a call that goes on would be refused now: its key was deleted or has expired, or lacks the
+// scope now.
+func (c *Call) authenticateAgain() *Error {
+	token, _, refusal := c.Gateway.read(c.request.Header)
+	if refusal == nil {
+		var now *credentials.Caller
+		if now, refusal = c.Gateway.Authenticator.AuthenticateCall(token, cmp.Or(c.Endpoint.Scope, credentials.ScopeCompletions)); refusal == nil && now.WorkspaceID != c.Caller.WorkspaceID {
+			refusal = &credentials.Error{Reason: credentials.InvalidKey, Field: "x-gw-api-key", Message: "The key belongs to another workspace now"}
+		}
+	}
+	if refusal != nil {
+		return CredentialError(refusal)
+	}
+	return nil
+}
+
 // Lease opens leases of a caller that was authenticated: of one call under way, and of memory,
 // which is none yet. Both are closed by the caller.
 func (c *Call) Lease(slot, memory *inflight.Lease) *Error {

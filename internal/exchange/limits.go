@@ -1,6 +1,10 @@
 package exchange
 
-import "context"
+import (
+	"context"
+
+	"github.com/caddy-gw/gateway/internal/prices"
+)
 
 // A Limiter is a stage that counts calls before they are forwarded: a rate limit, a budget.
 type Limiter interface {
@@ -21,6 +25,12 @@ type Hold interface {
 	Settle(sent []*Attempt)
 	// Release ends the hold of a call that was not sent.
 	Release()
+}
+
+// Growing is a Hold of a call that may go on for long, of which it is asked in between whether it may.
+type Growing interface {
+	// Grow counts what the call has used so far, and refuses that it goes on if there is no room for that.
+	Grow(ctx context.Context, tokens int64, cost prices.Amount) *Error
 }
 
 // holds are the holds of a call, or of a call at one target.

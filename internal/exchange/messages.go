@@ -77,9 +77,12 @@ func (m *Messages) Check(message []byte) *Error {
 	return nil
 }
 
+// transcribesBy are the paths of the model that transcribes, in events about a session.
+var transcribesBy = [...]string{"session.audio.input.transcription.model", "session.input_audio_transcription.model"}
+
 // transcribers returns those of models that a message names for transcriptions.
 func transcribers(message []byte, models []string) (named []string) {
-	for _, at := range [...]string{"session.audio.input.transcription.model", "session.input_audio_transcription.model"} {
+	for _, at := range transcribesBy {
 		if model := gjson.GetBytes(message, at); model.Type == gjson.String && slices.Contains(models, model.Str) {
 			named = append(named, model.Str)
 		}

@@ -2,9 +2,10 @@ package exchange
 
 import (
 	"bytes"
-	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/prices"
@@ -18,15 +19,25 @@ import (
 // both sides are read at the same time.
 type Session struct {
 	attempt *Attempt
+	holds   []Growing // of the limits that count it
+
+	checking sync.Mutex // held while it is checked, and while it ends
 
 	mu        sync.Mutex
 	reported  Usage
 	estimated prices.Usage
 	ended     bool
 
-	// transcribers are the models that transcribe; transcriber is the current one.
+	// transcribers are the models that may transcribe; transcriber is the current one: what the provider says in the
+	// events of its session, or the latest that the client named if it has not said any.
 	transcribers []*transcriber
-	transcriber  *transcriber
+	transcriber  *transcriber // nil: the session's own model
+	told         bool
+	transcribes  bool // what the client says is transcribed
+
+	// What is to be transcribed: bytes of base64 that belong to no item yet, and items that are not done.
+	unheard int64
+	items   map[string]heard
 
 	// The input of the next response, about: the input and output of the latest one, and what was sent since.
 	history   prices.Usage
@@ -43,7 +54,10 @@ type openResponse struct{ text, audio int64 } // bytes, of base64 for audio
 
 const (
 	maxOpenResponses         = 64 // at the same time; more are taken for one
-	textBytesPerToken        = 4  // of text
+	maxItems                 = 64 // that are to be transcribed, likewise
+	milliPerAudioToken       = 100
+	audioTokensPerWord       = 3 // of fast speech, whose words have a token or a little more
+	textBytesPerToken        = 4 // of text
 	inputAudioBytesPerToken  = 4800 * 4 / 3
 	outputAudioBytesPerToken = 2400 * 4 / 3 // of audio of the default format: 24,000 samples a second of 16 bits
 	telephoneRatio           = 6
@@ -58,57 +72,15 @@ func (x *Exchange) Session(a *Attempt) *Session {
 	if x.Endpoint.Name != realtime {
 		return nil
 	}
-	return &Session{attempt: a, open: make(map[string]*openResponse)}
-}
-
-// A transcriber is a model that transcribes what the client of a session says.
-type transcriber struct {
-	*Attempt
-	holds []Hold // of its limits
-}
-
-// settle books what the model used.
-func (t *transcriber) settle() {
-	t.book()
-	for _, h := range t.holds {
-		h.Settle([]*Attempt{t.Attempt})
-	}
-}
-
-// release ends the holds of a model that was refused.
-func (t *transcriber) release() {
-	for _, h := range t.holds {
-		h.Release()
-	}
-}
-
-// startTranscriber says that a model transcribes from now on. Without a session its usage is not known, and
-// it counts as a call.
-func (s *Session) startTranscriber(t *transcriber) {
-	t.ProviderStatus = http.StatusSwitchingProtocols
-	if s != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !s.ended {
-			s.transcribers, s.transcriber = append(s.transcribers, t), t
-			return
+	s := &Session{attempt: a, open: make(map[string]*openResponse)}
+	for _, h := range [...][]held{x.callHolds.all, x.targetHolds.all} {
+		for _, h := range h {
+			if g, ok := h.Hold.(Growing); ok {
+				s.holds = append(s.holds, g)
+			}
 		}
 	}
-	t.settle()
-}
-
-// resumeTranscriber makes a model that was started the current one again. s may be nil.
-func (s *Session) resumeTranscriber(model string) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, t := range s.transcribers {
-		if t.Model == model {
-			s.transcriber = t
-		}
-	}
+	return s
 }
 
 // ClientEvent counts a message of the client, which need not be JSON.
@@ -124,13 +96,17 @@ func (s *Session) ClientEvent(message []byte) {
 	defer s.mu.Unlock()
 	audio := audioIn(message)
 	s.audio += audio
+	s.unheard += audio
 	switch kind {
 	case "input_audio_buffer.append":
 		return
 	case "response.create":
 		s.requested = min(s.requested+1, maxOpenResponses)
-	case "session.update":
+	case "session.update", "transcription_session.update":
 		s.telephone = jsonscan.Mentions(message, telephoneFormats...)
+		for _, at := range transcribesBy {
+			s.transcribes = s.transcribes || gjson.GetBytes(message, at).Type == gjson.String
+		}
 	}
 	c := contentOf(message)
 	s.text += max(0, c.text-audio)
@@ -157,6 +133,7 @@ func audioIn(message []byte) (n int64) {
 // A serverEvent is what matters of an event of the provider.
 type serverEvent struct {
 	kind, response, status string // the response's id and its status
+	item                   string // its id
 	delta                  int64  // bytes
 	usage                  []byte
 }
@@ -174,6 +151,8 @@ func readEvent(message []byte) (e serverEvent) {
 			text(&e.kind)
 		case key.Is("response_id"):
 			text(&e.response)
+		case key.Is("item_id"):
+			text(&e.item)
 		case key.Is("delta"):
 			e.delta = int64(len(r.Raw()))
 		case key.Is("usage"):
@@ -194,32 +173,38 @@ func readEvent(message []byte) (e serverEvent) {
 	return e
 }
 
-// ServerEvent counts an event of the provider.
-func (s *Session) ServerEvent(message []byte) {
+// ServerEvent counts an event of the provider. It reports whether more was used than before, so that the session should be
+// checked.
+func (s *Session) ServerEvent(message []byte) (used bool) {
 	e := readEvent(message)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.ended:
-	case e.kind == "session.created", e.kind == "session.updated":
-		s.telephone = jsonscan.Mentions(message, telephoneFormats...)
+	case e.kind == "session.created", e.kind == "session.updated", e.kind == "transcription_session.created", e.kind == "transcription_session.updated":
+		s.sessionIs(message)
+	case e.kind == "input_audio_buffer.committed":
+		s.committed(e.item)
+	case e.kind == "input_audio_buffer.cleared":
+		s.unheard = 0
 	case e.kind == "error":
 		s.requested = max(0, s.requested-1)
 	case e.kind == "response.created":
 		s.response(e.response)
 	case e.kind == "response.done":
 		s.done(&e)
+		return true
 	case e.kind == "response.audio.delta", e.kind == "response.output_audio.delta":
 		s.response(e.response).audio += e.delta
 	case strings.HasPrefix(e.kind, "response.") && strings.HasSuffix(e.kind, ".delta"):
 		s.response(e.response).text += e.delta
 	case e.kind == "conversation.item.input_audio_transcription.completed":
-		to := &s.reported
-		if s.transcriber != nil {
-			to = &s.transcriber.Usage
-		}
-		to.add(e.usage)
+		s.transcribed(e.item).add(e.usage)
+		return true
+	case e.kind == "conversation.item.input_audio_transcription.failed":
+		s.transcribed(e.item)
 	}
+	return false
 }
 
 // add adds what an event says, if it says anything, and returns it.
@@ -297,6 +282,8 @@ func (s *Session) estimate(r *openResponse) prices.Usage {
 
 // End ends the session, and sets the usage of its attempt. Later events are not counted.
 func (s *Session) End() {
+	s.checking.Lock()
+	defer s.checking.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -309,6 +296,7 @@ func (s *Session) End() {
 	for range s.requested {
 		s.estimate(new(openResponse))
 	}
+	s.estimateUnheard()
 	s.attempt.Usage, s.attempt.estimated = s.reported, s.estimated
 	for _, t := range s.transcribers {
 		t.settle()

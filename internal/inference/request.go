@@ -398,10 +398,21 @@ func (q *request) reader(again bool) io.ReadCloser {
 	return q.body.Reader()
 }
 
+// idempotencyKeys are the headers by which net/http takes a request for one that it may send again on its own, although a server
+// has read it and closed the connection. That would be a second call to the provider in one attempt, with one record. It
+// finds only their canonical spelling, so that they are spelled differently.
+var idempotencyKeys = map[string]string{"Idempotency-Key": "idempotency-key", "X-Idempotency-Key": "x-idempotency-key"}
+
 // http returns the request for net/http, which replaces the one that reverse_proxy made.
 func (q *request) http(ctx context.Context) *http.Request {
 	r := (&http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 	r.Method, r.URL, r.Host, r.Header = q.method, q.url, q.url.Host, q.header
+	for canonical, spelled := range idempotencyKeys {
+		if values := r.Header[canonical]; values != nil {
+			r.Header[spelled] = values
+			delete(r.Header, canonical)
+		}
+	}
 	switch {
 	case q.body != nil && len(q.body.Bytes()) == 0:
 		r.Body = http.NoBody

@@ -7,13 +7,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/upstream"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -118,5 +121,43 @@ func TestASmallBodyIsReadFromACopy(t *testing.T) {
 	}
 	if _, err := r.GetBody(); err == nil {
 		t.Error("the body of a call that has its answer can be had again")
+	}
+}
+
+// What a provider has read is not sent again by net/http, whatever the client says of it: that is another attempt. What was
+// not written to a connection that turned out to be dead is.
+func TestARequestThatWasReadIsSentOnce(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		var got []string
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if got = append(got, string(body)+" "+r.Header.Get(name)); len(got) > 1 {
+				panic(http.ErrAbortHandler) // closes the connection, which was used before
+			}
+		}))
+		to, err := url.Parse(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := &upstream.Pool{Transport: new(http.Transport)}
+		q := requestOf(t, "body")
+		q.method, q.url = http.MethodPost, to
+		for i := range 2 {
+			q.header = http.Header{name: {"k"}}
+			res, err := pool.RoundTrip(q.http(t.Context()))
+			if (err == nil) != (i == 0) {
+				t.Errorf("%s: call %d ended with %v", name, i, err)
+			}
+			if err == nil {
+				_, _ = io.Copy(io.Discard, res.Body)
+				res.Body.Close()
+			}
+		}
+		pool.CloseIdleConnections()
+		server.Close()
+		if want := []string{"body k", "body k"}; !slices.Equal(got, want) {
+			t.Errorf("%s: the provider got %q, want %q", name, got, want)
+		}
 	}
 }

@@ -17,6 +17,7 @@ const (
 	maxSocketMessage = 16 << 20        // bytes of a WebSocket's message; OpenAI's API takes 15 MB
 	farewell         = 5 * time.Second // for a client to close its side
 	lifetime         = time.Hour       // of a WebSocket; OpenAI's is the same
+	recheck          = 5 * time.Second // after which it is asked again whether a session may go on
 )
 
 // A socket is the connection of a WebSocket to a provider, whose messages are looked at as they
@@ -35,6 +36,7 @@ type socket struct {
 	fromClient       *exchange.StallTimer
 	fromProvider     *exchange.StallTimer
 	expiry           *time.Timer // nil: it may be open for any time
+	recheck          *time.Timer // of whether the session may go on; nil: nothing counts it
 	sent             int         // bytes of toClient
 	over             bool        // toClient ends with a close frame
 
@@ -99,6 +101,7 @@ func (rt *roundTrip) upgraded(res *http.Response) error {
 	})
 	if used != nil {
 		s.expiry = time.AfterFunc(lifetime, func() { s.refuse(tooOld()) })
+		s.recheck = time.AfterFunc(recheck, s.mayGoOn)
 	}
 	rt.paced.ReadWriteCloser = s
 	rt.paced.of.end = func() {
@@ -163,6 +166,15 @@ func (s *socket) refuse(why error) {
 	s.ReadWriteCloser.Close()
 }
 
+// mayGoOn ends a session that may not go on, and looks again later.
+func (s *socket) mayGoOn() {
+	if err := s.used.Check(); err != nil {
+		s.refuse(err)
+		return
+	}
+	s.recheck.Reset(recheck)
+}
+
 // tooOld is the end of a WebSocket that has been open for too long.
 func tooOld() *exchange.Error {
 	return &exchange.Error{
@@ -210,8 +222,8 @@ func (s *socket) Read(p []byte) (int, error) {
 // pass passes a message of the provider on, without credentials.
 func (s *socket) pass(m websocket.Message) error {
 	s.mask.Hide(m.Payload)
-	if s.used != nil && m.Opcode == websocket.Text {
-		s.used.ServerEvent(m.Payload)
+	if s.used != nil && m.Opcode == websocket.Text && s.used.ServerEvent(m.Payload) {
+		s.recheck.Reset(0)
 	}
 	return s.toClient.add(m)
 }
@@ -292,6 +304,7 @@ func (s *socket) Close() error {
 	s.fromProvider.Stop()
 	if s.expiry != nil {
 		s.expiry.Stop()
+		s.recheck.Stop()
 	}
 	return s.ReadWriteCloser.Close()
 }

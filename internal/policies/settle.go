@@ -32,6 +32,40 @@ func (u *Used) of(model string) Used {
 	}
 }
 
+// units appends what was used in the units of each claim.
+func (v *Verdict) units(all []int64, used *Used) []int64 {
+	for _, r := range v.matched {
+		units := int64(1)
+		switch {
+		case r == nil: // a batch holds it
+			units = 0
+		case r.counts == countsTokens:
+			units = used.Tokens
+		case r.counts == countsCost:
+			units = int64(used.Cost)
+		}
+		all = append(all, max(units, 0))
+	}
+	return all
+}
+
+// Grow counts what an admitted call that goes on has used so far, also beyond what was reserved. Its claims are not settled.
+// The denial is of a policy that has no room for that; nil: there is none. It must not be called at the same time as Settle.
+func (l *Limits) Grow(ctx context.Context, v *Verdict, used Used) (*Denial, error) {
+	if v.reservation == nil || len(v.matched) == 0 {
+		return nil, nil
+	}
+	var few [4]int64
+	over, err := l.ledger.Grow(ctx, v.reservation, v.units(few[:0], &used))
+	if over < 0 || err != nil {
+		return nil, err
+	}
+	r := v.matched[over]
+	counter, _ := l.ledger.Booked(v.reservation, over)
+	counters, _ := r.at(l.now())
+	return &Denial{Rule: r, Group: valueKey(r.GroupBy, counter, counters.name), Spent: r.Budget()}, nil
+}
+
 // Settle books what an admitted call used, and gives back the rest of what it had reserved. What
 // it used beyond that counts too.
 func (l *Limits) Settle(ctx context.Context, v *Verdict, used Used) error {
@@ -40,22 +74,7 @@ func (l *Limits) Settle(ctx context.Context, v *Verdict, used Used) error {
 		return nil
 	}
 	var few [4]int64
-	final := few[:0]
-	for _, r := range v.matched {
-		units := int64(1)
-		if r == nil { // a batch holds it
-			final = append(final, 0)
-			continue
-		}
-		switch r.counts {
-		case countsTokens:
-			units = used.Tokens
-		case countsCost:
-			units = int64(used.Cost)
-		}
-		final = append(final, max(units, 0))
-	}
-	err := l.ledger.Settle(ctx, v.reservation, final)
+	err := l.ledger.Settle(ctx, v.reservation, v.units(few[:0], &used))
 	for i, r := range v.matched {
 		if r != nil && r.Budget() {
 			counter, booked := l.ledger.Booked(v.reservation, i)

@@ -16,6 +16,11 @@ type Counter interface {
 	// limit. Only the first call of Settle or Release for a reservation has an effect.
 	Settle(ctx context.Context, r Reservation, used []int64) error
 
+	// Grow makes a reservation that is not settled one of as many units as were used so far, if it has less. What is added
+	// counts even beyond the limit. It returns the first claim that was added to and exceeds its limit now; -1: there is
+	// none. It must not be called at the same time as Settle or Release.
+	Grow(ctx context.Context, r Reservation, used []int64) (over int, err error)
+
 	// Booked returns the counter of a claim of a reservation that was settled, and what is booked
 	// of it: its units without those of reservations that are not settled.
 	Booked(r Reservation, claim int) (key string, units int64)

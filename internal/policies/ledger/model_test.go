@@ -41,6 +41,7 @@ func (h *history) delay() time.Duration {
 type held struct {
 	reservation Reservation
 	events      []*event
+	grown       []int64 // units that were added to those of each event
 }
 
 // A world holds a ledger, what it admitted, and how the ledger may differ from the
@@ -144,6 +145,13 @@ func (w *world) settle(t *rapid.T) {
 	var used []int64
 	for n, e := range hold.events {
 		actual := rapid.Int64Range(0, e.units+3).Draw(t, "used")
+		if n < len(hold.grown) { // no less is used in the end
+			actual = rapid.Int64Range(0, 3).Draw(t, "more")
+			used = append(used, e.units+hold.grown[n]+actual)
+			h := w.keys[int(hold.reservation.(*reservation).bookings[n].account.key[0]-'0')]
+			h.events = append(h.events, &event{w.passed, actual})
+			continue
+		}
 		used = append(used, actual)
 		if actual > e.units { // the rest counts from now on
 			h := w.keys[int(hold.reservation.(*reservation).bookings[n].account.key[0]-'0')]
@@ -155,6 +163,28 @@ func (w *world) settle(t *rapid.T) {
 		t.Fatal(err)
 	}
 	w.ledger.Release(hold.reservation)
+}
+
+// grow counts what a reservation has used so far, beyond what was reserved.
+func (w *world) grow(t *rapid.T) {
+	if len(w.held) == 0 {
+		t.Skip("nothing is held")
+	}
+	hold := &w.held[rapid.IntRange(0, len(w.held)-1).Draw(t, "reservation")]
+	var used []int64
+	grown := make([]int64, len(hold.events))
+	copy(grown, hold.grown)
+	for n, e := range hold.events {
+		more := rapid.Int64Range(0, 3).Draw(t, "more")
+		h := w.keys[int(hold.reservation.(*reservation).bookings[n].account.key[0]-'0')]
+		h.events = append(h.events, &event{w.passed, more})
+		grown[n] += more
+		used = append(used, e.units+grown[n])
+	}
+	hold.grown = grown
+	if _, err := w.ledger.Grow(t.Context(), hold.reservation, used); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (w *world) pass(t *rapid.T) {
@@ -173,8 +203,8 @@ func (w *world) actions() map[string]func(*rapid.T) {
 	actions := map[string]func(*rapid.T){
 		"reserve": w.reserve, "reserve again": w.reserve, "and again": w.reserve,
 		"prune":  func(t *rapid.T) { prune(t, w.ledger) },
-		"settle": w.settle,
-		"pass":   w.pass, "pass more": w.pass,
+		"settle": w.settle, "grow": w.grow,
+		"pass": w.pass, "pass more": w.pass,
 		"restart": func(t *rapid.T) {
 			if err := w.ledger.Close(t.Context()); err != nil {
 				t.Fatal(err)

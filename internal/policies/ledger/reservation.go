@@ -77,6 +77,45 @@ func (l *Ledger) Settle(ctx context.Context, admitted Reservation, used []int64)
 	return errors.Join(errs...)
 }
 
+// Grow makes a reservation that is not settled one of as many units as were used so far, if it has less. What is added
+// counts from now on, even beyond the limit, and is written before Grow returns. It returns the first claim that was
+// added to and exceeds its limit now; -1: there is none.
+func (l *Ledger) Grow(ctx context.Context, admitted Reservation, used []int64) (over int, err error) {
+	r := admitted.(*reservation)
+	if len(used) != len(r.bookings) {
+		return -1, fmt.Errorf("%w: %d claims used of %d", ErrClaim, len(used), len(r.bookings))
+	}
+	over = -1
+	if r.settled.Load() {
+		return over, nil
+	}
+	var errs []error
+	for i := range r.bookings {
+		b := &r.bookings[i]
+		more := used[i] - b.units
+		if b.gone || more <= 0 {
+			continue
+		}
+		errs = append(errs, l.charge(ctx, b.account, more))
+		if l.grown(b, more) && over < 0 {
+			over = i
+		}
+	}
+	return over, errors.Join(errs...)
+}
+
+// grown notes that units were charged for a booking, and reports whether its counter exceeds its limit.
+func (l *Ledger) grown(b *booking, units int64) bool {
+	a := b.account
+	a.shard.mu.Lock()
+	defer a.shard.mu.Unlock()
+	b.units += units
+	if b.held && a.epoch == b.epoch {
+		a.held += units
+	}
+	return a.total > a.limit
+}
+
 // Booked returns the counter of a claim of a reservation that was settled, and what is booked of it.
 func (l *Ledger) Booked(settled Reservation, claim int) (key string, units int64) {
 	a := settled.(*reservation).bookings[claim].account

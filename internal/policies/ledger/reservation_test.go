@@ -156,3 +156,27 @@ func TestReleaseAfterTheUnitsMoved(t *testing.T) {
 		d.wantLeft(2, c(0))
 	})
 }
+
+// What a call that goes on has used counts at once, beyond what it reserved, and once.
+func TestAReservationGrowsWithWhatIsUsed(t *testing.T) {
+	d := newDesk(t, Options{})
+	r, _ := d.reserve(tokens)
+	grow := func(used int64, over int) {
+		t.Helper()
+		if got, err := d.Grow(d.Context(), r, []int64{used}); got != over || err != nil {
+			t.Errorf("after %d, %d is over its limit (%v), want %d", used, got, err, over)
+		}
+	}
+	grow(300, -1) // less than was reserved
+	d.wantLeft(600, tokens)
+	grow(700, -1)
+	grow(700, -1)
+	d.wantLeft(300, tokens)
+	grow(1000, -1)
+	grow(1001, 0)
+	settle(d, r, 1100)
+	grow(2000, -1) // it is settled
+	d.restart()
+	d.clock.add(time.Second)
+	d.wantLeft(0, tokens)
+}
