@@ -335,7 +335,7 @@ func TestASessionEndsWithWhatItNeeds(t *testing.T) {
 	for name, row := range map[string]struct {
 		ends func(key, id string)
 		code string // of the error
-		fits int // responses
+		fits int    // responses
 	}{
 		"its key is deleted": {func(_, id string) { g.Admin("DELETE", "/v1/api-keys/"+id, nil) }, "03", 1},
 		"its budget has no room": {func(key, _ string) {
