@@ -116,7 +116,7 @@ type APIKeyFields struct {
 type defaultsInput struct {
 	Metadata            map[string]any `json:"metadata,omitempty"`
 	ConfigID            *string        `json:"config_id,omitempty"`
-	AllowConfigOverride *bool          `json:"allow_config_override,omitempty"`
+	AllowConfigOverride *flag          `json:"allow_config_override,omitempty"`
 }
 
 type createAPIKey struct {
@@ -133,7 +133,7 @@ type updateAPIKey struct {
 	ID         string   `json:"id,omitempty" doc:"Sent by one client in addition to the path; ignored."`
 	Name       *string  `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Scopes     []string `json:"scopes,omitempty" minItems:"1" maxItems:"500"`
-	ResetUsage bool     `json:"reset_usage,omitempty"`
+	ResetUsage flag     `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
 }
 
 func keyScopes(action string) []string {
@@ -174,6 +174,11 @@ func (a *API) apiKeys() {
 		})
 	}
 	listChosen(a, keys, func(c *call, workspace string, f *apiKeyFilter) (choice[credentials.APIKey], error) {
+		for _, id := range f.IDs {
+			if _, err := uuid.Parse(id); err != nil {
+				return choice[credentials.APIKey]{}, invalid("ids", "expected UUIDs separated by commas, got %q", credentials.Clip(id))
+			}
+		}
 		return c.chooseAPIKeys(keys.all(c, workspace), f.IDs), nil
 	}, showAPIKey)
 	get(a, keys, showAPIKey)
@@ -201,10 +206,10 @@ func (c *call) chooseAPIKeys(all choice[credentials.APIKey], ids []string) choic
 }
 
 func (c *call) updateAPIKey(k *credentials.APIKey, in *updateAPIKey) (err error) {
-	if k.ID == c.caller.KeyID && (in.Scopes != nil || in.ExpiresAt.Set || in.Defaults.Set || in.RotationPolicy.Set || in.given() || in.ResetUsage) {
+	if k.ID == c.caller.KeyID && (in.Scopes != nil || in.ExpiresAt.Set || in.Defaults.Set || in.RotationPolicy.Set || in.given() || bool(in.ResetUsage)) {
 		return forbidden("A key cannot change its own scopes, expires_at, defaults, rotation_policy and limits")
 	}
-	if k.ID == c.caller.CountedAs && (in.given() || in.ResetUsage) {
+	if k.ID == c.caller.CountedAs && (in.given() || bool(in.ResetUsage)) {
 		return forbidden("A key cannot change the limits that its own calls count against")
 	}
 	assign(&k.Name, in.Name)
@@ -217,7 +222,7 @@ func (c *call) updateAPIKey(k *credentials.APIKey, in *updateAPIKey) (err error)
 	if err := c.apply(k, &in.APIKeyFields); err != nil {
 		return err
 	}
-	if err := c.setLimits(carriedBy(k), in.limits(), in.ResetUsage); err != nil {
+	if err := c.setLimits(carriedBy(k), in.limits(), bool(in.ResetUsage)); err != nil {
 		return err
 	}
 	return c.api.Keyring.ReplaceAPIKey(c.tx, k)
@@ -311,7 +316,7 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 		if k.Metadata, err = encodeMetadata(in.Defaults.Value.Metadata); err != nil {
 			return err
 		}
-		k.AllowOverride = in.Defaults.Value.AllowConfigOverride
+		k.AllowOverride = (*bool)(in.Defaults.Value.AllowConfigOverride)
 		k.ConfigID = ""
 		if id := in.Defaults.Value.ConfigID; id != nil && *id != "" {
 			s, ok := c.api.Configs.Get(*id)
@@ -326,6 +331,9 @@ func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
 	}
 	if in.AlertEmails != nil {
 		k.AlertEmails = in.AlertEmails
+	}
+	if in.RotationPolicy.Set && !in.RotationPolicy.Null && in.RotationPolicy.Value.is(k.Rotation) {
+		in.RotationPolicy = Optional[rotationPolicy]{} // written back as it was shown
 	}
 	if err := c.applyRotation(k, in.RotationPolicy); err != nil {
 		return err

@@ -32,6 +32,7 @@ type carriedBudget struct {
 	PeriodicReset     Optional[string]    `json:"periodic_reset,omitempty"`
 	PeriodicResetDays Optional[int]       `json:"periodic_reset_days,omitempty"`
 	NextUsageResetAt  Optional[time.Time] `json:"next_usage_reset_at,omitempty"`
+	CurrentUsage      Optional[float64]   `json:"current_usage,omitempty" doc:"As it is shown; ignored."`
 	OnUnknownPrice    string              `json:"on_unknown_price,omitempty" enum:"refuse,allow" doc:"Of type cost: what to do with calls to models of which no price is known. Default: refuse."`
 }
 

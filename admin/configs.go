@@ -122,7 +122,13 @@ func (f *flag) UnmarshalJSON(b []byte) error {
 }
 
 func (flag) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeBoolean}, {Type: huma.TypeInteger}, {Type: huma.TypeString}}}
+	return flagSchema(false, "")
+}
+
+// flagSchema describes a [flag], which may be null.
+func flagSchema(nullable bool, doc string) *huma.Schema {
+	s := &huma.Schema{Description: doc, Nullable: nullable, OneOf: []*huma.Schema{{Type: huma.TypeBoolean}, {Type: huma.TypeInteger}, {Type: huma.TypeString}}}
+	return s
 }
 
 // savedConfig is the response to a write. Some clients read the outer level, and others

@@ -41,6 +41,8 @@ func checkQuery(op *huma.Operation, rawQuery string) *Error {
 				fault += " (did you mean " + near + "?)"
 			}
 			faults = append(faults, fault)
+		case values[0] == "" && ofMany(op, name):
+			faults = append(faults, credentials.Clip(name)+": expected values separated by commas; leave it out for all")
 		case len(values) > 1:
 			faults = append(faults, credentials.Clip(name)+": it is given twice; several values are separated by commas")
 		}
@@ -57,6 +59,13 @@ func checkQuery(op *huma.Operation, rawQuery string) *Error {
 		return failure(http.StatusBadRequest, "%s. This request has no parameters", strings.Join(faults, "; "))
 	}
 	return failure(http.StatusBadRequest, "%s. %s%s", strings.Join(faults, "; "), list, strings.Join(known, ", "))
+}
+
+// ofMany reports whether a parameter takes several values.
+func ofMany(op *huma.Operation, name string) bool {
+	return slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool {
+		return p.In == "query" && p.Name == name && (p.Schema.Type == huma.TypeArray || name == "ids")
+	})
 }
 
 // inPath reports whether a parameter is also one of the path. Some clients send those twice, as

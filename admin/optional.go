@@ -77,6 +77,8 @@ func expiry(field Optional[time.Time], stored *time.Time, now time.Time) (*time.
 		return stored, nil
 	case field.Null:
 		return nil, nil //nolint:nilnil // null removes the value
+	case stored != nil && formatTime(field.Value) == formatTime(*stored): // written back as it was shown
+		return stored, nil
 	case !field.Value.After(now):
 		return nil, invalid("expires_at", "expected a time in the future")
 	}

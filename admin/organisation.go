@@ -41,7 +41,7 @@ type updateOrganisationSettings struct {
 type updateOrganisation struct {
 	Name      *string                     `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Security  updateSecuritySettings      `json:"security_settings,omitempty"`
-	Overrides workspaceOverrides          `json:"workspace_overrides,omitempty"`
+	Overrides updateOverrides             `json:"workspace_overrides,omitempty"`
 	Settings  *updateOrganisationSettings `json:"settings,omitempty" doc:"Those that are left out are kept."`
 	Export    *exportSettings             `json:"export_settings,omitempty"`
 	DataPlane *updateDataPlane            `json:"data_plane_security_settings,omitempty"`
@@ -51,8 +51,16 @@ type updateOrganisation struct {
 // workspaceOverrides are sections that workspaces decide or not.
 type workspaceOverrides map[string]bool
 
+// updateOverrides are the same in a request.
+type updateOverrides map[string]flag
+
 // Schema describes the object.
-func (workspaceOverrides) Schema(huma.Registry) *huma.Schema {
+func (workspaceOverrides) Schema(huma.Registry) *huma.Schema { return overridesSchema(false) }
+
+// Schema describes the object.
+func (updateOverrides) Schema(huma.Registry) *huma.Schema { return overridesSchema(true) }
+
+func overridesSchema(update bool) *huma.Schema {
 	properties := make(map[string]*huma.Schema, len(directory.Sections))
 	for _, s := range directory.Sections {
 		initial := "off"
@@ -60,6 +68,9 @@ func (workspaceOverrides) Schema(huma.Registry) *huma.Schema {
 			initial = "on"
 		}
 		properties[s.Name] = &huma.Schema{Type: huma.TypeBoolean, Description: "Initially " + initial + "."}
+		if update {
+			properties[s.Name] = flagSchema(false, "Initially "+initial+".")
+		}
 	}
 	schema := &huma.Schema{Type: huma.TypeObject, Properties: properties, AdditionalProperties: false}
 	schema.PrecomputeMessages()
@@ -89,7 +100,7 @@ func (a *API) organisation() {
 		}
 		o.Overrides = maps.Clone(o.Overrides)
 		for section, decide := range in.Overrides {
-			o.LetDecide(section, decide)
+			o.LetDecide(section, bool(decide))
 		}
 		for _, name := range slices.Sorted(maps.Keys(in.Security)) {
 			if _, ok := roles.Named(name); !ok {

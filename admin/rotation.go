@@ -14,6 +14,7 @@ type rotationPolicy struct {
 	Days         *int       `json:"rotation_period_days,omitempty" minimum:"1" maximum:"365" nullable:"true" doc:"Instead of rotation_period."`
 	NextAt       *time.Time `json:"next_rotation_at,omitempty" nullable:"true" doc:"The next rotation: the beginning of its day in UTC."`
 	TransitionMs *int64     `json:"key_transition_period_ms,omitempty" minimum:"1800000" default:"1800000" doc:"How long the secret before still works."`
+	Status       string     `json:"status,omitempty" enum:"ACTIVE" doc:"As it is shown; ignored."`
 }
 
 // shownRotation is a rotation policy as shown by the control plane.
@@ -23,6 +24,20 @@ type shownRotation struct {
 	NextAt       *string `json:"next_rotation_at"`
 	TransitionMs int64   `json:"key_transition_period_ms"`
 	Status       string  `json:"status" enum:"ACTIVE"`
+}
+
+// is reports whether a policy says what one that is stored shows.
+func (in *rotationPolicy) is(r *credentials.Rotation) bool {
+	if r == nil || in.NextAt == nil || r.NextAt == nil || !in.NextAt.Equal(*r.NextAt) {
+		return false
+	}
+	var period string
+	var days int
+	transition := r.TransitionMs
+	assign(&period, in.Period)
+	assign(&days, in.Days)
+	assign(&transition, in.TransitionMs)
+	return period == r.Period && days == r.Days && transition == r.TransitionMs
 }
 
 func showRotation(r *credentials.Rotation) *shownRotation {

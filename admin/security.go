@@ -53,7 +53,7 @@ func (securitySettings) Schema(huma.Registry) *huma.Schema { return securitySche
 
 // updateSecuritySettings are values by name; null stands for that of the organisation or, there,
 // the default.
-type updateSecuritySettings map[string]*bool
+type updateSecuritySettings map[string]*flag
 
 // Schema describes the object.
 func (updateSecuritySettings) Schema(huma.Registry) *huma.Schema { return securitySchema(true) }
@@ -62,7 +62,10 @@ func securitySchema(update bool) *huma.Schema {
 	properties := make(map[string]*huma.Schema, len(roles.Settings))
 	for i := range roles.Settings {
 		s := &roles.Settings[i]
-		properties[s.Name] = &huma.Schema{Type: huma.TypeBoolean, Nullable: update, Description: settingDoc(s)}
+		properties[s.Name] = &huma.Schema{Type: huma.TypeBoolean, Description: settingDoc(s)}
+		if update {
+			properties[s.Name] = flagSchema(true, settingDoc(s))
+		}
 	}
 	schema := &huma.Schema{Type: huma.TypeObject, Properties: properties, AdditionalProperties: false}
 	if !update {
@@ -96,7 +99,7 @@ func (in updateSecuritySettings) set(stored *directory.Settings) {
 		if stored.Security == nil {
 			stored.Security = make(map[string]bool)
 		}
-		stored.Security[name] = *on
+		stored.Security[name] = bool(*on)
 	}
 }
 
@@ -136,7 +139,7 @@ func consistent(in updateSecuritySettings, isOn func(name string) bool) error {
 	set := make(map[string]bool)
 	for name, on := range in {
 		if on != nil {
-			set[name] = *on
+			set[name] = bool(*on)
 		}
 	}
 	return identity.CheckSecurity(set, func(s *roles.Setting) bool { return isOn(s.Name) }, func(field, format string, args ...any) error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -90,7 +91,7 @@ type updateWorkspace struct {
 	WorkspaceFields
 	Name        *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	WorkspaceID string  `json:"workspace_id,omitempty" doc:"Sent by one client in addition to the path; ignored."`
-	ResetUsage  bool    `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
+	ResetUsage  flag    `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
 }
 
 type updateWorkspaceSettings struct {
@@ -289,10 +290,10 @@ func (c *call) defaultConfig(workspace string) string {
 // workspaceList holds the query parameters of the list.
 type workspaceList struct {
 	Paging
-	Name      string `query:"name" doc:"Only workspaces of this name."`
-	ExactName string `query:"exact_name" doc:"Only workspaces of this name."`
-	Status    string `query:"status" enum:"active,archived"`
-	Format    string `query:"name_format" enum:"display,plain" default:"display" doc:"Whether names are shown with the emoji that they begin with."`
+	Name      string   `query:"name" doc:"Only workspaces of this name."`
+	ExactName string   `query:"exact_name" doc:"Only workspaces of this name."`
+	Status    []string `query:"status" enum:"active,archived" doc:"Of these, comma-separated. Archived ones are gone, so that there are none."`
+	Format    string   `query:"name_format" enum:"display,plain" default:"display" doc:"Whether names are shown with the emoji that they begin with."`
 }
 
 func (a *API) workspaces() {
@@ -314,7 +315,7 @@ func (a *API) workspaces() {
 	listChosen(a, workspaces, func(c *call, workspace string, f *workspaceList) (chosen choice[directory.Workspace], err error) {
 		c.item = &item{query: map[string]string{nameFormat: f.Format}}
 		switch {
-		case f.Status == archived: // none is
+		case len(f.Status) > 0 && !slices.Contains(f.Status, "active"):
 			return chosen, nil
 		case f.ExactName != "" || f.Name != "":
 			chosen.rows, chosen.foreign = c.api.Directory.WorkspacesNamed(cmp.Or(f.ExactName, f.Name)), true
@@ -342,7 +343,7 @@ func (a *API) workspaces() {
 		if err := c.applyWorkspace(w, &in.WorkspaceFields); err != nil {
 			return err
 		}
-		if err := c.setWorkspaceLimits(w, &in.ListedLimits, in.ResetUsage); err != nil {
+		if err := c.setWorkspaceLimits(w, &in.ListedLimits, bool(in.ResetUsage)); err != nil {
 			return err
 		}
 		return c.api.Directory.ReplaceWorkspace(c.tx, w)

@@ -1,0 +1,101 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+// What a resource shows of the members that can be set, can be sent back: it is accepted, and changes nothing.
+func TestWhatIsShownCanBeWrittenBack(t *testing.T) {
+	a := newAPI(t)
+	red := a.workspace("red")
+	user, _ := a.member("m@example.com", "red", "member")
+	limits := `"rate_limits":[{"type":"requests","unit":"rpm","value":9}],`
+	budget := `{"type":"cost","credit_limit":5,"alert_threshold":3,"periodic_reset":"monthly"}`
+	made := func(path, body string) string { return path + "/" + a.ok("POST", path, body).get("id").Str }
+	key := func(path, rest string) string {
+		return "/v1/api-keys/" + a.ok("POST", "/v1/api-keys/"+path, `{"name":"k","scopes":["virtual_keys.list"]`+rest+`}`).get("id").Str
+	}
+	a.ok("PUT", "/v1/admin/organisation", `{"settings":{"user_api_key_ttl":86400,"user_key_metadata":{"a":"b"}},"export_settings":{"deniedFields":["request"]},
+		"workspace_overrides":{"user_api_key_settings":true,"export_settings":true,"data_plane_security_settings":true},"auth_settings":{"session_settings":{"max_session_ttl":900},"disable_auto_provision_user":true,
+		"email_domains":[{"domain":"example.com","allow_subdomains":true}]}}`)
+	guardrail := a.ok("POST", "/v1/guardrails", `{"name":"g","organisation_id":"`+a.s.Directory.Organisation().ID+`","checks":[{"id":"default.notNull"}]}`).get("slug").Str
+	enforced := key("workspace/user", `,"workspace_id":"red","user_id":"`+user+`"`)
+	paths := []string{
+		key("organisation/service", ""),
+		key("workspace/service", `,`+limits+`"usage_limits":`+budget+`,"description":"d","expires_at":"2027-01-01T00:00:00Z","alert_emails":["a@example.com"],"defaults":{"metadata":{"a":"b"},"allow_config_override":false},"rotation_policy":{"rotation_period":"weekly"}`),
+		key("workspace/service", `,"rotation_policy":{"rotation_period_days":9,"key_transition_period_ms":3600000}`),
+		key("workspace/service", `,"rotation_policy":{"next_rotation_at":"2026-12-24T00:00:00Z"}`),
+		enforced,
+		made("/v1/admin/workspaces", `{"name":"🚀 New","description":"d","icon":"x","defaults":{"metadata":{"a":"b"},"input_guardrails":["`+guardrail+`"]},`+limits+`"usage_limits":[`+budget+`],"security_settings":{"membersViewLogs":false},"settings":{"debug_log":0}}`),
+		"/v1/admin/workspaces/" + red,
+		"/v1/admin/organisation", "/v1/admin/organisation/defaults",
+		"/v1/workspace-exclusions/input-guardrails",
+	}
+	a.ok("PUT", "/v1/admin/workspaces/red", `{"settings":{"user_api_key_rotation_period":30}}`)
+	a.ok("PUT", enforced, `{"rotation_policy":{"rotation_period":"monthly"}}`)
+	for _, path := range paths {
+		before := a.ok("GET", path, "")
+		settable := a.settable(path)
+		body := make(map[string]json.RawMessage)
+		gjson.Parse(before.body).ForEach(func(name, value gjson.Result) bool {
+			if settable[name.Str] {
+				body[name.Str] = json.RawMessage(value.Raw)
+			}
+			return true
+		})
+		sent, err := json.Marshal(body)
+		if err != nil || len(body) == 0 {
+			t.Fatal(path, err)
+		}
+		if out := a.do("PUT", path, string(sent)); out.status != 200 {
+			t.Errorf("%s %s: %d %s", path, sent, out.status, out.body)
+			continue
+		}
+		strip := func(s string) string {
+			for _, name := range []string{"last_updated_at", "last_used_at"} {
+				s = strings.ReplaceAll(s, gjson.Get(s, name).Raw, "")
+			}
+			return s
+		}
+		if after := a.ok("GET", path, ""); strip(after.body) != strip(before.body) {
+			t.Errorf("%s: it was\n%s\nand is\n%s", path, before.body, after.body)
+		}
+		if row := a.trail()[0]; len(row.Changes) > 0 {
+			t.Errorf("%s: recorded is %+v", path, row.Changes)
+		}
+	}
+}
+
+// settable returns the members of the body of PUT path.
+func (a *api) settable(path string) map[string]bool {
+	a.t.Helper()
+	document := gjson.Parse(a.do("GET", "/v1/openapi.json", "").body)
+	var found gjson.Result
+	document.Get("paths").ForEach(func(at, methods gjson.Result) bool {
+		parts, own := strings.Split(at.Str, "/"), strings.Split(path, "/")
+		if len(parts) != len(own) || !methods.Get("put").Exists() {
+			return true
+		}
+		for i := range parts {
+			if parts[i] != own[i] && !strings.HasPrefix(parts[i], "{") {
+				return true
+			}
+		}
+		found = methods.Get("put")
+		return false
+	})
+	schema := found.Get(`requestBody.content.application/json.schema`)
+	if ref := schema.Get("$ref").Str; ref != "" {
+		schema = document.Get("components.schemas." + ref[strings.LastIndexByte(ref, '/')+1:])
+	}
+	all := make(map[string]bool)
+	schema.Get("properties").ForEach(func(name, _ gjson.Result) bool {
+		all[name.Str] = true
+		return true
+	})
+	return all
+}
