@@ -40,7 +40,7 @@ type workspaceAccess struct {
 	ListedLimits
 	ID                    string `json:"id" minLength:"1" maxLength:"255" doc:"Id or slug."`
 	Enabled               flag   `json:"enabled"`
-	ResetUsage            bool   `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
+	ResetUsage            flag   `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
 	CreateDefaultProvider *flag  `json:"create_default_provider,omitempty"`
 	DefaultProviderSlug   string `json:"default_provider_slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255"`
 }
@@ -133,7 +133,7 @@ func (c *call) updateAccess(i *credentials.Integration, in *updateAccess) (*empt
 		}
 		seen[w.ID] = true
 		access[w.ID] = bool(one.Enabled)
-		if err := c.setAccessLimits(i, w.ID, &one.ListedLimits, element("workspaces", n, "")+".", one.ResetUsage); err != nil {
+		if err := c.setAccessLimits(i, w.ID, &one.ListedLimits, element("workspaces", n, "")+".", bool(one.ResetUsage)); err != nil {
 			return nil, err
 		}
 		create := flag(!i.NoDefault)

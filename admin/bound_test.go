@@ -12,7 +12,7 @@ func TestEverySecretOfAVirtualKeyIsBoundToItsDestination(t *testing.T) {
 	const path = "/v1/virtual-keys/"
 	for slug, settings := range map[string]string{
 		"ad":      `"azure_resource_name":"res","azure_ad_token":"token-of-the-directory"`,
-		"entra":   `"azure_resource_name":"res","azure_auth_mode":"entra","azure_entra_client_secret":"secret-of-the-application"`,
+		"entra":   `"azure_resource_name":"res","azure_auth_mode":"entra","azure_entra_tenant_id":"t","azure_entra_client_id":"c","azure_entra_client_secret":"secret-of-the-application"`,
 		"aws":     `"aws_region":"eu-west-1","aws_access_key_id":"AKIA0123456789","aws_secret_access_key":"secret-of-the-account"`,
 		"session": `"aws_region":"eu-west-1","aws_access_key_id":"AKIA0123456789","aws_session_token":"token-of-the-session"`,
 		"vertex":  `"vertex_region":"us","vertex_service_account_json":"{\"private_key\":\"pem-of-the-account\"}"`,

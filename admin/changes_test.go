@@ -104,8 +104,13 @@ func (a *api) recorded(trace string) string {
 // prepare makes objects for a route, and returns a path and a body with which it succeeds.
 func (a *api) prepare(method, path string) (target, body string) {
 	a.t.Helper()
+	return a.prepareIn(changeWorld(a), method, path)
+}
+
+// prepareIn is prepare with objects that are there.
+func (a *api) prepareIn(world map[string]string, method, path string) (target, body string) {
+	a.t.Helper()
 	name := method + " " + path
-	world := changeWorld(a)
 	target, body = path, operationBodies[name]
 	if own, ok := changeBodies[name]; ok {
 		body = own

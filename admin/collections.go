@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -110,8 +109,8 @@ func (a *API) collections() {
 		return c.api.Prompts.PutCollection(c.tx, p)
 	})
 	remove(a, all, "Delete", func(c *call, p *prompts.Collection) error {
-		if d := c.collectionDetails(p); d.Prompts > 0 || d.Children > 0 {
-			return failure(http.StatusConflict, "The collection has %d prompts and partials and %d collections in it; move or delete these first", d.Prompts, d.Children)
+		if err := unused(c, "collection", p, dependentsOfCollections); err != nil {
+			return err
 		}
 		return c.api.Prompts.DeleteCollection(c.tx, p.ID)
 	})

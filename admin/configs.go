@@ -168,7 +168,7 @@ func (a *API) configs() {
 	version(a, configs, (*routing.Saved).Version, (*call).showSavedVersion)
 	act(a, configs, http.MethodPut, "", "update", "Update a config; a new text is a new version", (*call).updateConfig)
 	remove(a, configs, "Delete", func(c *call, s *routing.Saved) error {
-		if err := c.namedConfig(s); err != nil {
+		if err := unused(c, "config", s, dependentsOfConfigs); err != nil {
 			return err
 		}
 		return c.api.Configs.Delete(c.tx, s.ID)
@@ -204,7 +204,7 @@ func (c *call) updateConfig(s *routing.Saved, in *updateConfig) (*savedConfig, e
 	}
 	if in.Status != "" {
 		if in.Status == "archived" && !s.Archived {
-			if err := c.namedConfig(s); err != nil {
+			if err := unused(c, "config", s, dependentsOfConfigs); err != nil {
 				return nil, err
 			}
 		}

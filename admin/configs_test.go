@@ -159,6 +159,7 @@ func TestConfigsAreSavedInVersionsWithTheirSecretsMasked(t *testing.T) {
 		t.Errorf("%d %s", out.status, out.body)
 	}
 	a.ok("DELETE", "/v1/api-keys/"+key, "")
+	a.ok("PUT", "/v1/configs/"+slug, `{"isDefault":0}`)
 	a.ok("DELETE", "/v1/configs/"+slug, "")
 	if list := a.ok("GET", "/v1/configs", ""); list.get("total").Int() != 0 {
 		t.Errorf("%s", list.body)

@@ -11,6 +11,21 @@ func takeHost(in map[string]any) (text string, host Optional[string], err error)
 			return "", host, invalid("configurations.custom_host", "expected a string")
 		}
 	}
+	booleans(in)
 	b, err := json.Marshal(in)
 	return string(b), host, err
+}
+
+// booleans makes the flags of deployments true or false. Some clients send 0, 1 or a text.
+func booleans(settings map[string]any) {
+	list, _ := settings["azure_deployment_config"].([]any)
+	for _, one := range list {
+		d, _ := one.(map[string]any)
+		switch d["is_default"] {
+		case 1.0, "1", "true":
+			d["is_default"] = true
+		case 0.0, "0", "false", nil:
+			delete(d, "is_default")
+		}
+	}
 }

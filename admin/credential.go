@@ -14,10 +14,18 @@ import (
 type sentCredential struct {
 	key      *string                      // unchanged if it is nil, "" or the masked key
 	host     Optional[string]             // custom_host
-	settings string                       // JSON; unchanged if it is empty
+	settings string                       // JSON, all of them; unchanged if it is empty
 	field    string                       // the field that contains the settings
 	whole    bool                         // the settings include the address, which is removed if they do not have it
 	mappings *[]credentials.SecretMapping // unchanged if it is nil
+}
+
+// mapped returns the mappings that a credential will have.
+func (s *sentCredential) mapped(cred *credentials.Credential) []credentials.SecretMapping {
+	if s.mappings != nil {
+		return *s.mappings
+	}
+	return cred.Mappings
 }
 
 // maskedKey returns how the key of a credential is shown; nil: none was saved. Earlier releases stored a hint for none, too.
@@ -52,10 +60,15 @@ func (c *call) receive(cred *credentials.Credential, sent *sentCredential) (secr
 		if err != nil {
 			return secret, err
 		}
-		if sent.whole {
+		host := routing.Host(list)
+		if before, _ := routing.Settings([]byte(old), c.api.ParseOptions); sent.whole || cred.CustomHost == routing.Host(before) {
 			cred.CustomHost = ""
 		}
-		if host := routing.Host(list); host != "" {
+		switch {
+		case host == "":
+		case sent.host.Value != "" && sent.host.Value != host:
+			return secret, invalid("custom_host", "%s has another address; send one of them", sent.field)
+		default:
 			cred.CustomHost = host
 		}
 	}

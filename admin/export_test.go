@@ -81,3 +81,19 @@ func (a *API) Unlike(path, method string, body []byte) []string {
 	}
 	return faults
 }
+
+// Dependents are the kinds of objects that refer to those of each noun, and keep them from being deleted.
+func Dependents() map[string][]string {
+	return map[string][]string{
+		"config": kindsOf(dependentsOfConfigs), "virtual key": kindsOf(dependentsOfVirtualKeys), "integration": kindsOf(dependentsOfIntegrations),
+		"secret reference": kindsOf(dependentsOfSecretReferences), "guardrail": kindsOf(dependentsOfGuardrails), "prompt": kindsOf(dependentsOfPrompts),
+		"partial": kindsOf(dependentsOfPartials), "label": kindsOf(dependentsOfLabels), "collection": kindsOf(dependentsOfCollections),
+	}
+}
+
+func kindsOf[Row any](all []dependent[Row]) (kinds []string) {
+	for _, d := range all {
+		kinds = append(kinds, d.kind)
+	}
+	return kinds
+}

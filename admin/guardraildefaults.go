@@ -255,7 +255,7 @@ func (c *call) misplacedGuardrail(g *hooks.Guardrail, text *hooks.Text) error {
 	if h.Misplaced(guardrails.Start) == "" && h.Misplaced(guardrails.Input) == "" && h.Misplaced(guardrails.Output) == "" {
 		return nil
 	}
-	var by users
+	by := users{of: everywhere}
 	err := c.configsThat(&by, usedBy(g), func(r routing.Reference) bool {
 		return r.Guardrail && r.Version == "" && names(r.Name, g.Slug, g.ID) && never(r.Phase)
 	})
@@ -271,29 +271,4 @@ func usedBy(g *hooks.Guardrail) func(workspace string) bool {
 		return only(g.WorkspaceID)
 	}
 	return everywhere
-}
-
-// namedGuardrail returns an error if configs, workspaces or the organisation refer to a guardrail,
-// because it then cannot be deleted.
-func (c *call) namedGuardrail(g *hooks.Guardrail) error {
-	var by users
-	uses := func(what string, of directory.Guardrails) {
-		if slices.Contains(of.Start, g.ID) {
-			by.named = append(by.named, what+" (start_hooks)")
-		}
-		if slices.Contains(of.Input, g.ID) {
-			by.named = append(by.named, what+" (input_guardrails)")
-		}
-		if slices.Contains(of.Output, g.ID) {
-			by.named = append(by.named, what+" (output_guardrails)")
-		}
-	}
-	uses("the defaults of the organisation", c.api.Directory.Organisation().Guardrails)
-	for _, w := range c.api.Directory.Workspaces() {
-		uses("the defaults of the workspace "+w.Slug, w.Guardrails)
-	}
-	if err := c.configsThat(&by, usedBy(g), func(r routing.Reference) bool { return r.Guardrail && names(r.Name, g.Slug, g.ID) }); err != nil {
-		return err
-	}
-	return inUse("guardrail", by)
 }

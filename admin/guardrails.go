@@ -126,7 +126,7 @@ func (a *API) guardrails() {
 	version(a, all, (*hooks.Guardrail).Version, (*call).showGuardrailVersion)
 	act(a, all, http.MethodPut, "", "update", "Update a guardrail; other checks or actions are a new version", (*call).updateGuardrail)
 	remove(a, all, "Delete", func(c *call, g *hooks.Guardrail) error {
-		if err := c.namedGuardrail(g); err != nil {
+		if err := unused(c, "guardrail", g, dependentsOfGuardrails); err != nil {
 			return err
 		}
 		return c.api.Guardrails.Delete(c.tx, g.ID)

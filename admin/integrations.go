@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 
@@ -178,15 +177,7 @@ func (a *API) integrations() {
 	get(a, integrations, showIntegration)
 	update(a, integrations, (*call).updateIntegration)
 	remove(a, integrations, "Delete", func(c *call, i *credentials.Integration) error {
-		var by []string
-		for _, v := range c.api.Keyring.ProvidersOf(i.ID) {
-			where := v.WorkspaceID
-			if w, ok := c.api.Directory.Workspace(where); ok {
-				where = w.Slug
-			}
-			by = append(by, fmt.Sprintf("provider %s of workspace %s", v.Slug, where))
-		}
-		if err := inUse("integration", users{named: by}); err != nil {
+		if err := unused(c, "integration", i, dependentsOfIntegrations); err != nil {
 			return err
 		}
 		return c.removeIntegration(i)
@@ -291,9 +282,11 @@ func (c *call) createIntegration(in *createIntegration) (*credentials.Integratio
 	if err := c.need(integrationScope(i, "create")); err != nil {
 		return nil, nil, err
 	}
-	if _, ok := providers.Lookup(i.Provider); !ok {
-		return nil, nil, invalid("ai_provider_id", "there is no provider %q", credentials.Clip(i.Provider))
+	p, err := providers.Find(i.Provider)
+	if err != nil {
+		return nil, nil, invalid("ai_provider_id", "%v", err)
 	}
+	i.Provider = p.Name
 	if _, err := uuid.Parse(i.Slug); err == nil {
 		return nil, nil, invalid("slug", "expected a name that is not a UUID, by which integrations are found too")
 	}
@@ -381,14 +374,8 @@ func (c *call) applyIntegration(i *credentials.Integration, in *IntegrationField
 		sent.whole = true
 	}
 	if sent.settings != "" || sent.mappings != nil {
-		mapped, text := i.Mappings, sent.settings
-		if sent.mappings != nil {
-			mapped = *sent.mappings
-		}
-		if text == "" {
-			text = cmp.Or(string(i.ModelConfig), "{}")
-		}
-		if err := routing.CheckConfigurations(i.Provider, text, mapped, refuse("configurations.")); err != nil {
+		text := cmp.Or(sent.settings, string(i.ModelConfig), "{}")
+		if err := routing.CheckConfigurations(i.Provider, text, sent.mapped(&i.Credential), refuse("configurations.")); err != nil {
 			return secret, err
 		}
 	}

@@ -102,7 +102,7 @@ func (a *API) labels() {
 	get(a, &one, showLabel)
 	update(a, all, func(c *call, l *prompts.Label, in *updateLabel) error {
 		if in.Name != nil && *in.Name != l.Name {
-			if err := c.namedLabel(l); err != nil {
+			if err := unused(c, "label", l, dependentsOfLabels); err != nil {
 				return err
 			}
 			l.Name = *in.Name
@@ -110,7 +110,7 @@ func (a *API) labels() {
 		return c.putLabel(l, &in.LabelFields)
 	})
 	remove(a, all, "Delete", func(c *call, l *prompts.Label) error {
-		if err := c.namedLabel(l); err != nil {
+		if err := unused(c, "label", l, dependentsOfLabels); err != nil {
 			return err
 		}
 		return c.api.Prompts.DeleteLabel(c.tx, l)

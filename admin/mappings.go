@@ -9,7 +9,7 @@ import (
 
 // SecretMapping says which part of a credential is a secret of a secret manager.
 type SecretMapping struct {
-	TargetField       string           `json:"target_field" maxLength:"255" doc:"key, or a credential among the settings, such as configurations.aws_secret_access_key of an integration or model_config.aws_secret_access_key of a virtual key."`
+	TargetField       string           `json:"target_field" maxLength:"255" doc:"key, or a credential or another option among the settings, such as configurations.aws_secret_access_key of an integration or model_config.aws_secret_access_key of a virtual key."`
 	SecretReferenceID string           `json:"secret_reference_id" maxLength:"255" doc:"Id or slug."`
 	SecretKey         Optional[string] `json:"secret_key,omitempty" doc:"The key in a secret that is a JSON object. Default: that of the reference."`
 	ValueFormat       Optional[string] `json:"value_format,omitempty" doc:"string, or json for text that is parsed before use. Default: string."`
@@ -63,8 +63,11 @@ func (c *call) mappings(field Optional[[]SecretMapping], settings, workspace str
 		m := credentials.SecretMapping{Field: in.TargetField, Key: in.SecretKey.Value, JSON: in.ValueFormat.Value == formatJSON}
 		if m.Field != credentials.MappedKey {
 			name, ok := strings.CutPrefix(m.Field, settings+".")
-			if !ok || !routing.IsSecret(name) {
-				return nil, invalid(element(fieldMappings, i, "target_field"), "expected key, or a credential such as %s.aws_secret_access_key, got %q", settings, credentials.Clip(m.Field))
+			switch {
+			case !ok || !routing.IsMappable(name):
+				return nil, invalid(element(fieldMappings, i, "target_field"), "expected key, or a setting that says neither where the credential goes nor how to log in, such as %s.aws_secret_access_key, got %q", settings, credentials.Clip(m.Field))
+			case !routing.IsSecret(name) && c.caller.WorkspaceID != "": // providers repeat it in their errors
+				return nil, invalid(element(fieldMappings, i, "target_field"), "%s is no credential; only an API key of the organisation has it from a secret", credentials.Clip(m.Field))
 			}
 			m.Field = name
 		}
@@ -112,27 +115,4 @@ func (c *call) mapSecrets(cred *credentials.Credential, sent *sentCredential) er
 		return c.api.Keyring.ClearKey(cred)
 	}
 	return nil
-}
-
-// usersOf lists the integrations and virtual keys that refer to a secret.
-func (c *call) usersOf(ref *credentials.SecretReference) (by []string) {
-	refers := func(cred *credentials.Credential) bool {
-		for _, m := range cred.Mappings {
-			if m.Reference == ref.ID {
-				return true
-			}
-		}
-		return false
-	}
-	for _, i := range c.api.Keyring.Integrations() {
-		if refers(&i.Credential) {
-			by = append(by, "integration "+i.Slug)
-		}
-	}
-	for _, v := range c.api.Keyring.VirtualKeys() {
-		if refers(&v.Credential) {
-			by = append(by, "virtual key "+v.Slug)
-		}
-	}
-	return by
 }

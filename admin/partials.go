@@ -54,12 +54,12 @@ type createPartial struct {
 }
 
 type updatePartial struct {
-	Name         *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	String       *string `json:"string,omitempty" maxLength:"524288" doc:"The text of a new version."`
-	Description  *string `json:"version_description,omitempty" maxLength:"1024"`
-	OtherName    *string `json:"description,omitempty" maxLength:"1024" doc:"The same as version_description."`
-	CollectionID string  `json:"collection_id,omitempty" maxLength:"255"`
-	Status       string  `json:"status,omitempty" enum:"active,archived"`
+	Name         *string          `json:"name,omitempty" minLength:"1" maxLength:"255"`
+	String       *string          `json:"string,omitempty" maxLength:"524288" doc:"The text of a new version."`
+	Description  Optional[string] `json:"version_description,omitempty" maxLength:"1024"`
+	OtherName    Optional[string] `json:"description,omitempty" maxLength:"1024" doc:"The same as version_description."`
+	CollectionID string           `json:"collection_id,omitempty" maxLength:"255"`
+	Status       string           `json:"status,omitempty" enum:"active,archived"`
 }
 
 type updatedPartial struct {
@@ -70,12 +70,10 @@ func (a *API) partials() {
 	all := savedPrompts("/prompts/partials", "prompt_partial_id", "partial", audit.Partials, true)
 	create(a, all, (*call).createPartial)
 	listChosen(a, all, choosePrompts(true), showPartialSummary)
-	one := *all
-	one.query = versionQuery()
-	read(a, &one, "", "Get a partial", func(c *call, p *prompts.Prompt) (*Partial, error) {
-		v, ok := c.api.Prompts.Version(p, c.item.query["version"])
-		if !ok {
-			return nil, notFound("Version", c.item.query["version"])
+	read(a, withVersions(all), "", "Get a partial", func(c *call, p *prompts.Prompt) (*Partial, error) {
+		v, err := c.chosenVersion(p)
+		if err != nil {
+			return nil, err
 		}
 		content, err := c.content(p, v)
 		if err != nil {
@@ -85,7 +83,7 @@ func (a *API) partials() {
 	})
 	act(a, all, http.MethodPut, "", "update", "Update a partial; a new text is a new version", (*call).updatePartial)
 	remove(a, all, "Delete", func(c *call, p *prompts.Prompt) error {
-		if err := c.namedPrompt(p, everywhere); err != nil {
+		if err := unused(c, "partial", p, dependentsOfPartials); err != nil {
 			return err
 		}
 		return c.api.Prompts.Delete(c.tx, p)
@@ -145,7 +143,7 @@ func (c *call) applyPartial(p *prompts.Prompt, content *prompts.Content, collect
 func (c *call) updatePartial(p *prompts.Prompt, in *updatePartial) (*updatedPartial, error) {
 	assign(&p.Name, in.Name)
 	if in.Status == "archived" && !p.Archived { // it is then as if it was deleted
-		if err := c.namedPrompt(p, everywhere); err != nil {
+		if err := unused(c, "partial", p, dependentsOfPartials); err != nil {
 			return nil, err
 		}
 	}
@@ -154,12 +152,12 @@ func (c *call) updatePartial(p *prompts.Prompt, in *updatePartial) (*updatedPart
 	}
 	var content *prompts.Content
 	description := in.Description
-	if description == nil {
+	if !description.Set {
 		description = in.OtherName
 	}
 	if in.String != nil {
-		content = &prompts.Content{String: *in.String, Description: deref(description), CreatedBy: c.caller.KeyID}
-	} else if description != nil {
+		content = &prompts.Content{String: *in.String, Description: description.Value, CreatedBy: c.caller.KeyID}
+	} else if description.Set {
 		return nil, invalid("string", "required with version_description, which is about a new version")
 	}
 	if err := c.applyPartial(p, content, in.CollectionID); err != nil {

@@ -25,10 +25,34 @@ type promptList struct {
 	Search       string `query:"search" maxLength:"255" doc:"Only what has this in its name or slug."`
 }
 
-// versionQuery returns the query parameter that selects a version of a prompt.
-func versionQuery() []*huma.Param {
-	longest := 255
-	return []*huma.Param{parameter("query", "version", "A version's number, latest, or a label; default: the published one.", huma.Schema{MaxLength: &longest})}
+// withVersions returns a resource for reading a version of a prompt: slug@12, slug@latest or slug@label in the path, or the
+// query parameter version.
+func withVersions(all *resource[prompts.Prompt]) *resource[prompts.Prompt] {
+	one, longest := *all, 255
+	one.query = []*huma.Param{parameter("query", "version", "A version's number, latest, or a label; default: the published one. The path may have it, too: slug@12.", huma.Schema{MaxLength: &longest})}
+	one.find = func(c *call, reference string) (*prompts.Prompt, error) {
+		id, _, _ := strings.Cut(reference, "@")
+		return all.find(c, id)
+	}
+	return &one
+}
+
+// chosenVersion returns the version of a prompt that the path or the query names, or else the published one.
+func (c *call) chosenVersion(p *prompts.Prompt) (*prompts.Version, error) {
+	which := c.item.query["version"]
+	if _, named, ok := strings.Cut(c.item.key, "@"); ok {
+		if which != "" {
+			return nil, invalid("version", "the path names a version, too; send one of them")
+		}
+		if which = named; which == "" {
+			return nil, notFound("Version", which)
+		}
+	}
+	v, ok := c.api.Prompts.Version(p, which)
+	if !ok {
+		return nil, notFound("Version", which)
+	}
+	return v, nil
 }
 
 // savedPrompts returns the resource of prompts or of partials.
@@ -53,18 +77,16 @@ func (a *API) prompts() {
 	all := savedPrompts("/prompts", "prompt_id", "prompt", audit.Prompts, false)
 	create(a, all, (*call).createPrompt)
 	listChosen(a, all, choosePrompts(false), showPromptSummary)
-	one := *all
-	one.query = versionQuery()
-	read(a, &one, "", "Get a prompt", func(c *call, p *prompts.Prompt) (*Prompt, error) {
-		v, ok := c.api.Prompts.Version(p, c.item.query["version"])
-		if !ok {
-			return nil, notFound("Version", c.item.query["version"])
+	read(a, withVersions(all), "", "Get a prompt", func(c *call, p *prompts.Prompt) (*Prompt, error) {
+		v, err := c.chosenVersion(p)
+		if err != nil {
+			return nil, err
 		}
 		return c.showPrompt(p, v)
 	})
 	act(a, all, http.MethodPut, "", "update", "Update a prompt; what changes its text is a new version", (*call).updatePrompt)
 	remove(a, all, "Delete", func(c *call, p *prompts.Prompt) error {
-		if err := c.namedPrompt(p, everywhere); err != nil {
+		if err := unused(c, "prompt", p, dependentsOfPrompts); err != nil {
 			return err
 		}
 		return c.api.Prompts.Delete(c.tx, p)
@@ -184,7 +206,7 @@ func contents[V any](show func(*call, *prompts.Prompt, *prompts.Version, *prompt
 func showPromptVersion(c *call, p *prompts.Prompt, v *prompts.Version, content *prompts.Content) PromptVersion {
 	out := PromptVersion{
 		ID: v.ID, PromptID: p.ID, Version: v.Number, Description: text(content.Description), CreatedAt: formatTime(v.CreatedAt), Status: "active", Object: "prompt",
-		Template: template{content.String, object(content.Parameters), content.Model, content.VirtualKey},
+		Template: template{content.String, object(content.Parameters), content.ModelName(), content.VirtualKey},
 	}
 	if labels := c.api.Prompts.LabelsOf(p, v); len(labels) > 0 {
 		out.LabelID = &labels[0].ID
@@ -211,7 +233,7 @@ func (c *call) createPrompt(in *createPrompt) (*prompts.Prompt, *createdPrompt, 
 		Slug: directory.NewSlug(c.api.Random, "pp", in.Name), Name: in.Name, WorkspaceID: w.ID,
 		OrganisationID: c.caller.OrganisationID, CreatedBy: c.caller.KeyID,
 	}
-	content := &prompts.Content{String: in.String, VirtualKey: in.VirtualKey, Description: deref(in.Description), CreatedBy: c.caller.KeyID}
+	content := &prompts.Content{String: in.String, VirtualKey: in.VirtualKey, Description: in.Description.Value, CreatedBy: c.caller.KeyID}
 	if err := c.applyPrompt(p, content, &in.PromptFields); err != nil {
 		return p, nil, err
 	}
@@ -253,17 +275,17 @@ func (c *call) applyPrompt(p *prompts.Prompt, content *prompts.Content, in *Prom
 		return nil
 	}
 	set := func(to *json.RawMessage, from []byte, given bool) {
-		if given {
+		if given { // null clears it
 			*to = from
 		}
 	}
-	set(&content.Parameters, deref(in.Parameters), in.Parameters != nil)
-	set(&content.Functions, deref(in.Functions), in.Functions != nil)
-	set(&content.Tools, deref(in.Tools), in.Tools != nil)
-	set(&content.ToolChoice, deref(in.ToolChoice), in.ToolChoice != nil)
-	set(&content.Metadata, deref(in.OtherName), in.OtherName != nil)
-	set(&content.Metadata, deref(in.Metadata), in.Metadata != nil)
-	assign(&content.Model, in.Model)
+	set(&content.Parameters, in.Parameters.Value, in.Parameters.Set)
+	set(&content.Functions, in.Functions.Value, in.Functions.Set)
+	set(&content.Tools, in.Tools.Value, in.Tools.Set)
+	set(&content.ToolChoice, in.ToolChoice.Value, in.ToolChoice.Set)
+	set(&content.Metadata, in.OtherName.Value, in.OtherName.Set)
+	set(&content.Metadata, in.Metadata.Value, in.Metadata.Set)
+	in.Model.assign(&content.Model)
 	if in.Raw != nil {
 		content.Raw = bool(*in.Raw)
 	}
@@ -289,8 +311,8 @@ func (c *call) checkTemplate(p *prompts.Prompt, compiled *prompts.Compiled, err 
 // versioned reports whether an update creates a version.
 func (in *updatePrompt) versioned() bool {
 	f := &in.PromptFields
-	return in.String != nil || in.VirtualKey != nil || f.Parameters != nil || f.Functions != nil || f.Tools != nil || f.ToolChoice != nil ||
-		f.Model != nil || f.Description != nil || f.Metadata != nil || f.OtherName != nil || f.Raw != nil
+	return in.String != nil || in.VirtualKey != nil || f.Parameters.Set || f.Functions.Set || f.Tools.Set || f.ToolChoice.Set ||
+		f.Model.Set || f.Description.Set || f.Metadata.Set || f.OtherName.Set || f.Raw != nil
 }
 
 func (c *call) updatePrompt(p *prompts.Prompt, in *updatePrompt) (*updatedPrompt, error) {
@@ -318,7 +340,7 @@ func (c *call) newVersion(p *prompts.Prompt, in *updatePrompt) (content *prompts
 	if err != nil {
 		return nil, err
 	}
-	content.Description, content.CreatedBy = deref(in.Description), c.caller.KeyID
+	content.Description, content.CreatedBy = in.Description.Value, c.caller.KeyID
 	if !bool(in.Patch) {
 		// The request contains a whole version, except for its provider and type.
 		if in.String == nil {

@@ -56,7 +56,15 @@ func TestPromptsHaveVersions(t *testing.T) {
 	if one := a.ok("GET", "/v1/prompts/"+id+"/versions/"+second, ""); one.get("model").Str != "n" {
 		t.Error(one.body)
 	}
-	for _, gone := range []string{"?version=9", "?version=staging", "/versions/9", "/versions/" + id} {
+	a.ok("PUT", "/v1/prompts/partials/"+partial, `{"string":"t"}`)
+	for reference, want := range map[string]string{slug + "@1": "1", slug + "%403": "3", id + "@2": "2", slug + "@latest": "3", slug + "@production": "3", "partials/" + partial + "@2": "2", "partials/" + partial + "@latest": "2", "partials/" + partial: "1"} {
+		got := a.ok("GET", "/v1/prompts/"+reference, "")
+		if got.get("prompt_version").Raw+got.get("version").Raw != want {
+			t.Errorf("%s: %s", reference, got.body)
+		}
+	}
+	a.refuses(ownerKey, "GET", "/v1/prompts/"+slug+"@1?version=2", "", 400, "version")
+	for _, gone := range []string{"@", "@9", "@staging", "@1@2", "@1/versions", "?version=9", "?version=staging", "/versions/9", "/versions/" + id} {
 		if out := a.do("GET", "/v1/prompts/"+slug+gone, ""); out.status != 404 {
 			t.Errorf("%s: %d %s", gone, out.status, out.body)
 		}
@@ -191,6 +199,12 @@ func TestBadPromptsAreRefused(t *testing.T) {
 		{`[{"role":"user","content":7}]`, ``, "string: Invalid type for 'messages[0].content'"},
 		{`[{"content":"hi"}]`, ``, "string: Missing required parameter: 'messages[0].role'."},
 		{`["hi"]`, ``, "string: expected messages"},
+		{`{"a":1}`, ``, "string: expected messages"},
+		{` {"messages":[{"role":"user","content":"hi"}]} `, ``, "string: expected messages"},
+		{`"[{\"role\":\"user\",\"content\":\"hi\"}]"`, ``, "string: expected messages"},
+		{`[{"role":"user","{{name}}":"hi"}]`, ``, `string: the name "{{name}}" has a tag; only values are rendered`},
+		{`[{"role":"user"}]`, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{},"x{{n}}":{}}}}}]`, `tools: the name "x{{n}}" has a tag`},
+		{`[{"role":"user"}]`, `,"parameters":{"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"{{#a}}":1}}}}`, "parameters.response_format: the name"},
 		{`[]`, ``, "string: expected messages"},
 		{`[{"role":"user"},"hi"]`, ``, "string: expected messages"},
 		{`hi`, `,"parameters":{"temperature":"hot"}`, "parameters.temperature: Invalid type for 'temperature': expected a number, but got a string instead."},
@@ -218,6 +232,10 @@ func TestBadPromptsAreRefused(t *testing.T) {
 	for _, c := range []struct{ text, more string }{
 		{`[{"role":"{{r}}","content":"{{>` + outer + `}}"}]`, `,"parameters":{"top_logprobs":2,"stream_options":{}},"tool_choice":"{{choice}}"`},
 		{`[INST] [1, {{two}}]`, `,"parameters":{"stream":"ignored","best_of":2}`},
+		{`{"a": {{a}}}`, ``},
+		{`42`, ``},
+		{`"hi"`, ``},
+		{`[{"role":"user","content":"hi"}]`, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"{{unclosed":{}}}}}]`},
 		{`{{>>named}}`, ``},
 	} {
 		text, err := json.Marshal(c.text)

@@ -133,16 +133,16 @@ func (anyJSON) Schema(huma.Registry) *huma.Schema {
 
 // PromptFields are the fields of both create and update.
 type PromptFields struct {
-	CollectionID string   `json:"collection_id,omitempty" maxLength:"255" doc:"Id or slug; default: the workspace's default collection."`
-	Parameters   *object  `json:"parameters,omitempty" doc:"Parameters of the call; its member variables has values of variables that a call leaves out."`
-	Functions    *objects `json:"functions,omitempty"`
-	Tools        *objects `json:"tools,omitempty"`
-	ToolChoice   *anyJSON `json:"tool_choice,omitempty"`
-	Model        *string  `json:"model,omitempty" maxLength:"512"`
-	Description  *string  `json:"version_description,omitempty" maxLength:"1024"`
-	Metadata     *object  `json:"template_metadata,omitempty"`
-	OtherName    *object  `json:"prompt_metadata,omitempty" doc:"The same as template_metadata."`
-	Raw          *flag    `json:"is_raw_template,omitempty" doc:"Whether the string is rendered before it is parsed as JSON."`
+	CollectionID string            `json:"collection_id,omitempty" maxLength:"255" doc:"Id or slug; default: the workspace's default collection."`
+	Parameters   Optional[object]  `json:"parameters,omitempty" doc:"Parameters of the call; its member variables has values of variables that a call leaves out."`
+	Functions    Optional[objects] `json:"functions,omitempty"`
+	Tools        Optional[objects] `json:"tools,omitempty"`
+	ToolChoice   Optional[anyJSON] `json:"tool_choice,omitempty"`
+	Model        Optional[string]  `json:"model,omitempty" maxLength:"512"`
+	Description  Optional[string]  `json:"version_description,omitempty" maxLength:"1024"`
+	Metadata     Optional[object]  `json:"template_metadata,omitempty"`
+	OtherName    Optional[object]  `json:"prompt_metadata,omitempty" doc:"The same as template_metadata."`
+	Raw          *flag             `json:"is_raw_template,omitempty" doc:"Whether the string is rendered before it is parsed as JSON."`
 }
 
 type createPrompt struct {
@@ -180,5 +180,5 @@ type makeDefault struct {
 }
 
 type labelVersion struct {
-	LabelID *string `json:"label_id,omitempty" maxLength:"255" doc:"The label that the version gets; another version loses it."`
+	LabelID *string `json:"label_id,omitempty" nullable:"true" maxLength:"255" doc:"The label that the version gets; another version loses it. null: it loses its labels."`
 }

@@ -61,7 +61,7 @@ type createProvider struct {
 type updateProvider struct {
 	ProviderFields
 	Name       *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	ResetUsage bool    `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
+	ResetUsage flag    `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
 }
 
 // providerList holds the query parameters of the list.
@@ -125,7 +125,7 @@ func (a *API) providers() {
 		if err := c.applyProvider(v, &in.ProviderFields); err != nil {
 			return nil, err
 		}
-		if err := c.setTargetLimits(v, &in.TargetLimits, in.ResetUsage); err != nil {
+		if err := c.setTargetLimits(v, &in.TargetLimits, bool(in.ResetUsage)); err != nil {
 			return nil, err
 		}
 		return &createdSlug{v.ID, v.Slug}, c.api.Keyring.ReplaceVirtualKey(c.tx, v, credentials.Secret{})

@@ -3,10 +3,12 @@ package admin
 import (
 	"errors"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
@@ -193,9 +195,18 @@ func (r *resource[Row]) edit(c *call, in *item, action string, do func(row *Row)
 // record.
 func change[I, V any](a *API, rt route, do func(*call, *I) (*V, edit, error)) {
 	rt.audited = true
+	var of *shape // of a body that says what is to be changed
+	if b, ok := any(new(I)).(interface{ body() reflect.Type }); ok && rt.method == http.MethodPut {
+		of = shapeOf(b.body())
+	}
 	register(a, rt, func(c *call, in *I) (*output[V], error) {
 		if b, ok := any(in).(interface{ raw() []byte }); ok {
 			c.fields(b.raw())
+			if of != nil {
+				if err := of.check(gjson.ParseBytes(b.raw()), ""); err != nil {
+					return nil, err
+				}
+			}
 			if err := oneLine(b.raw()); err != nil {
 				return nil, err
 			}
@@ -382,6 +393,10 @@ type (
 func (in *bodyInput[B]) raw() []byte { return in.RawBody }
 
 func (in *itemBodyInput[B]) raw() []byte { return in.RawBody }
+
+func (in *bodyInput[B]) body() reflect.Type { return typeOf[B]() }
+
+func (in *itemBodyInput[B]) body() reflect.Type { return typeOf[B]() }
 
 // aNoun returns the noun with its article.
 func (r *resource[Row]) aNoun() string {

@@ -134,7 +134,7 @@ func (a *API) secretReferences() {
 	read(a, references, "", "Get a secret reference", showSecretReference)
 	update(a, references, (*call).updateSecretReference)
 	remove(a, references, "Delete", func(c *call, r *credentials.SecretReference) error {
-		if err := inUse("secret reference", users{named: c.usersOf(r)}); err != nil {
+		if err := unused(c, "secret reference", r, dependentsOfSecretReferences); err != nil {
 			return err
 		}
 		return c.api.Keyring.RemoveSecretReference(c.tx, r.ID)

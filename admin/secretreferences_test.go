@@ -138,6 +138,21 @@ func TestMappingsOfSecrets(t *testing.T) {
 			}
 		}
 	}
+	// An option may be a secret, too, but what decides where the credential goes may not.
+	for path, settings := range map[string]string{"/v1/integrations/i": "configurations", "/v1/virtual-keys/v": "model_config"} {
+		mapping := func(name string) string {
+			return `{"secret_mappings":[{"target_field":"key","secret_reference_id":"all"},{"target_field":"` + settings + "." + name + `","secret_reference_id":"all"}]}`
+		}
+		for _, name := range []string{"aws_region", "azure_auth_mode", "azure_foundry_url"} {
+			a.refuses(ownerKey, "PUT", path, mapping(name), 400, "secret_mappings[1].target_field: expected key, or a setting that says neither")
+		}
+		if a.ok("PUT", path, mapping("openai_organization")); a.ok("GET", path, "").get("secret_mappings.1.target_field").Str != settings+".openai_organization" {
+			t.Errorf("%s: an option is not mapped", path)
+		}
+		a.refuses(ownerKey, "PUT", path, `{"`+settings+`":{"openai_organization":"org"}}`, 400, settings+".openai_organization: secret_mappings has it")
+	}
+	own, _ := a.key("workspace/service", `"virtual_keys.update"`)
+	a.refuses(own, "PUT", "/v1/virtual-keys/v", `{"secret_mappings":[{"target_field":"model_config.openai_project","secret_reference_id":"all"}]}`, 400, "is no credential; only an API key of the organisation")
 	// A reference in use is not deleted.
 	if out := a.do("DELETE", references+"/all", ""); out.status != 409 || !strings.Contains(out.body, "integration i, virtual key v") {
 		t.Errorf("in use: %d %s", out.status, out.body)

@@ -172,7 +172,11 @@ func (c *call) reshare(p *prompts.Prompt, s *prompts.Share) error {
 		}
 	}
 	lost := func(w string) bool { return w != p.WorkspaceID && !s.In(w) }
-	if err := c.namedPrompt(p, lost); err != nil {
+	noun, dependents := "prompt", dependentsOfPrompts
+	if p.Partial {
+		noun, dependents = "partial", dependentsOfPartials
+	}
+	if err := unusedIn(c, noun, p, dependents, lost); err != nil {
 		return err
 	}
 	p.Share = s

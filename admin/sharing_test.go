@@ -210,7 +210,7 @@ func TestWhatOtherWorkspacesUseStaysShared(t *testing.T) {
 		if c.body == withGreen {
 			continue // which only a key of the organisation may send
 		}
-		s.refused(409, "is named by 1 object of another workspace; change", s.red, c.method, c.path, c.body)
+		s.refused(409, "is used by 1 object of another workspace; change", s.red, c.method, c.path, c.body)
 	}
 	s.ok("DELETE", "/v1/configs/"+config, "")
 	s.must(s.red, "DELETE", v2+s.prompt+"/share", "")
@@ -225,7 +225,7 @@ func TestWhatOtherWorkspacesUseStaysShared(t *testing.T) {
 	} {
 		s.refused(409, "prompt "+user+" (version 1)", ownerKey, c.method, c.path, c.body)
 		if c.body != withGreen {
-			s.refused(409, "is named by 1 object of another workspace; change", s.red, c.method, c.path, c.body)
+			s.refused(409, "is used by 1 object of another workspace; change", s.red, c.method, c.path, c.body)
 		}
 	}
 	s.must(s.red, "PUT", v2+"partials/"+s.partial+"/share", `{}`) // with all

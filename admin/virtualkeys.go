@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
 	"github.com/caddy-gw/gateway/internal/policies"
+	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -80,13 +83,21 @@ type VirtualKeyFields struct {
 	CustomHost     Optional[string]          `json:"custom_host,omitempty"`
 	ExpiresAt      Optional[time.Time]       `json:"expires_at,omitempty"`
 	SecretMappings Optional[[]SecretMapping] `json:"secret_mappings,omitempty" doc:"Parts of the credential that are secrets of secret managers. Replaced as a whole."`
-	ModelConfig    Optional[map[string]any]  `json:"model_config,omitempty" doc:"Settings of the provider, such as aws_region."`
+	ModelConfig    Optional[map[string]any]  `json:"model_config,omitempty" doc:"Settings of the provider, such as aws_region. Those that an update does not name are kept; null removes one."`
 
 	// Older names of Azure OpenAI's settings.
-	APIVersion       Optional[string] `json:"apiVersion,omitempty"`
-	ResourceName     Optional[string] `json:"resourceName,omitempty"`
-	DeploymentName   Optional[string] `json:"deploymentName,omitempty"`
-	DeploymentConfig Optional[[]any]  `json:"deploymentConfig,omitempty"`
+	APIVersion       Optional[string]       `json:"apiVersion,omitempty"`
+	ResourceName     Optional[string]       `json:"resourceName,omitempty"`
+	DeploymentName   Optional[string]       `json:"deploymentName,omitempty"`
+	DeploymentConfig Optional[[]deployment] `json:"deploymentConfig,omitempty" doc:"Replaced as a whole."`
+}
+
+// A deployment is one of an Azure resource's.
+type deployment struct {
+	DeploymentName string `json:"deploymentName" minLength:"1" maxLength:"255"`
+	APIVersion     string `json:"apiVersion" minLength:"1" maxLength:"30"`
+	Alias          string `json:"alias,omitempty" maxLength:"255" doc:"What calls name as their model."`
+	IsDefault      flag   `json:"is_default,omitempty" doc:"Whether calls of other models go to it."`
 }
 
 type createVirtualKey struct {
@@ -102,7 +113,7 @@ type updateVirtualKey struct {
 	VirtualKeyFields
 	Name       *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Key        *string `json:"key,omitempty" maxLength:"16384"`
-	ResetUsage bool    `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
+	ResetUsage flag    `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
 }
 
 func (a *API) virtualKeys() {
@@ -128,7 +139,12 @@ func (a *API) virtualKeys() {
 		if err != nil {
 			return err
 		}
-		if err := c.setTargetLimits(v, &in.TargetLimits, in.ResetUsage); err != nil {
+		if v.IntegrationID == "" && (in.ModelConfig.Set || in.azure() || in.CustomHost.Set) {
+			if err := c.complete(&v.Credential, "model_config", "custom_host"); err != nil {
+				return err
+			}
+		}
+		if err := c.setTargetLimits(v, &in.TargetLimits, bool(in.ResetUsage)); err != nil {
 			return err
 		}
 		return c.api.Keyring.ReplaceVirtualKey(c.tx, v, secret)
@@ -138,8 +154,10 @@ func (a *API) virtualKeys() {
 
 // removeVirtualKey removes a virtual key or provider, and its limits.
 func (c *call) removeVirtualKey(v *credentials.VirtualKey) error {
-	if err := c.named(v); err != nil {
-		return err
+	if !c.mayUse(v.WorkspaceID, v.Slug) { // else what names it means the operator's provider
+		if err := unused(c, "virtual key", v, dependentsOfVirtualKeys); err != nil {
+			return err
+		}
 	}
 	if err := c.dropLimits(v.ID); err != nil {
 		return err
@@ -204,11 +222,12 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, ok := providers.Lookup(in.Provider); !ok {
-		return nil, nil, invalid("provider", "there is no provider %q", credentials.Clip(in.Provider))
+	p, err := providers.Find(in.Provider)
+	if err != nil {
+		return nil, nil, invalid("provider", "%v", err)
 	}
 	v := &credentials.VirtualKey{
-		Credential: credentials.Credential{ID: storage.NewID(c.api.Random), Provider: in.Provider},
+		Credential: credentials.Credential{ID: storage.NewID(c.api.Random), Provider: p.Name},
 		Slug:       in.Slug, Name: in.Name, WorkspaceID: w.ID,
 	}
 	secret, err := c.applyVirtualKey(v, &in.VirtualKeyFields, &in.Key)
@@ -254,8 +273,16 @@ func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields, 
 	if sent.mappings, err = c.mappings(in.SecretMappings, sent.field, v.WorkspaceID); err != nil {
 		return secret, err
 	}
-	if in.ModelConfig.Set || in.azure() {
-		if sent.settings, err = in.settings(); err != nil {
+	if sent.settings, err = in.settings(&v.Credential, sent.mappings); err != nil {
+		return secret, err
+	}
+	if sent.settings != "" || sent.mappings != nil {
+		if sent.settings != "" {
+			if _, err := c.settings(sent.settings, sent.field); err != nil {
+				return secret, err
+			}
+		}
+		if err := routing.CheckModelConfig(v.Provider, cmp.Or(sent.settings, string(v.ModelConfig), "{}"), sent.mapped(&v.Credential), in.refuse); err != nil {
 			return secret, err
 		}
 	}
@@ -274,22 +301,88 @@ func (in *VirtualKeyFields) azure() bool {
 	return in.APIVersion.Set || in.ResourceName.Set || in.DeploymentName.Set || in.DeploymentConfig.Set
 }
 
-// settings returns the provider's settings in the request as JSON.
-func (in *VirtualKeyFields) settings() (string, error) {
-	given := make(map[string]any, len(in.ModelConfig.Value)+4)
-	maps.Copy(given, in.ModelConfig.Value)
+// azureNames are the older names of Azure OpenAI's settings.
+var azureNames = map[string]string{
+	"azure_api_version": "apiVersion", "azure_resource_name": "resourceName", "azure_deployment_id": "deploymentName",
+	"azure_deployment_config": "deploymentConfig",
+}
+
+// refuse returns the error for a setting, by the name that the request has for it.
+func (in *VirtualKeyFields) refuse(field, format string, args ...any) error {
+	name, older := azureNames[field]
+	if _, own := in.ModelConfig.Value[field]; own || !older || !in.azure() {
+		name = "model_config." + field
+	}
+	return invalid(name, format, args...)
+}
+
+// settings returns the settings of a credential, as JSON, with those of the request in place of the stored
+// ones: all that it names, but what is null, and not what its mappings have. "": nothing changes.
+func (in *VirtualKeyFields) settings(cred *credentials.Credential, mappings *[]credentials.SecretMapping) (string, error) {
+	all := make(map[string]json.RawMessage)
+	if cred.ModelConfig != nil && !in.ModelConfig.Null {
+		if err := json.Unmarshal(cred.ModelConfig, &all); err != nil {
+			return "", fmt.Errorf("reading stored settings: %w", err)
+		}
+	}
+	changed := in.ModelConfig.Set || in.azure()
+	if mappings != nil {
+		for _, m := range *mappings {
+			_, stored := all[m.Field]
+			changed = changed || stored
+			delete(all, m.Field)
+		}
+	}
+	if !changed {
+		return "", nil
+	}
+	given := maps.Clone(in.ModelConfig.Value)
+	if given == nil {
+		given = make(map[string]any)
+	}
 	for name, value := range map[string]Optional[string]{
 		"azure_api_version": in.APIVersion, "azure_resource_name": in.ResourceName, "azure_deployment_id": in.DeploymentName,
 	} {
-		if value.Value != "" {
+		if value.Set {
 			given[name] = value.Value
 		}
 	}
-	if len(in.DeploymentConfig.Value) > 0 {
-		given["azure_deployment_config"] = in.DeploymentConfig.Value
+	if in.DeploymentConfig.Set {
+		given["azure_deployment_config"] = in.deployments()
 	}
-	b, err := json.Marshal(given)
+	booleans(given)
+	for name, value := range given {
+		if value == nil || value == "" {
+			delete(all, name)
+			continue
+		}
+		b, err := json.Marshal(value)
+		if err != nil {
+			return "", err
+		}
+		all[name] = b
+	}
+	b, err := json.Marshal(all)
 	return string(b), err
+}
+
+// deployments returns the deployments of the request as model_config has them; nil: none.
+func (in *VirtualKeyFields) deployments() any {
+	if len(in.DeploymentConfig.Value) == 0 {
+		return nil
+	}
+	list := make([]any, len(in.DeploymentConfig.Value))
+	for i, d := range in.DeploymentConfig.Value {
+		one := map[string]any{"deploymentName": d.DeploymentName, "apiVersion": d.APIVersion}
+		if d.Alias != "" {
+			one["alias"] = d.Alias
+		}
+		if d.IsDefault {
+			one["is_default"] = true
+		}
+		list[i] = one
+	}
+	return list
 }
 
 // slugFor checks the slug of a new virtual key or provider, or generates one from its

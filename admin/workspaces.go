@@ -228,7 +228,7 @@ func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) error
 func (c *call) applyDefaults(w *directory.Workspace, in *Optional[updateWorkspaceDefaults]) (err error) {
 	given := &in.Value
 	if in.Null {
-		given.Metadata.Set, given.ConfigID.Set, given.UserKeyConfig.Set, given.Input.Set, given.Output.Set = true, true, true, true, true
+		given.Metadata.Set, given.ConfigID.Set, given.UserKeyConfig.Set, given.Start.Set, given.Input.Set, given.Output.Set = true, true, true, true, true, true
 	}
 	if err := c.applyGuardrails(w, given); err != nil {
 		return err

@@ -67,7 +67,7 @@ func TestCompletionsOfAPromptAreCalls(t *testing.T) {
 	if r := logOf(g, a); r.Get("metrics.prompt_slug").Str != chat || r.Get("metrics.prompt_version").Int() != 1 {
 		t.Errorf("the record is %s", r.Body)
 	}
-	for query, want := range map[string]int64{chat: 3, text: 1, chat + "," + text: 4, chat + "@1": 0, "nope": 0} {
+	for query, want := range map[string]int64{chat: 5, text: 2, chat + "," + text: 7, chat + "@1": 0, "nope": 0} {
 		if list := g.Admin("GET", "/v1/logs?prompt_slug="+query, nil); list.Get("total").Int() != want {
 			t.Errorf("%d records of %s, want %d", list.Get("total").Int(), query, want)
 		}
