@@ -126,6 +126,7 @@ func openServices(ctx context.Context, store storage.Store, master credentials.S
 	s.onClose(func() error { s.Records.Close(); return nil })
 	s.Removals = removal.Open(db, s.Directory, removal.Parts(db, &s.Set), logger)
 	s.onClose(func() error { s.Removals.Close(); return nil })
+	s.onClose(func() error { s.Texts.Close(); return nil }) // what waits settles calls, and writes their records
 	return s, nil
 }
 

@@ -13,6 +13,8 @@ const maxWaiting = 1 << 20
 type Queue struct {
 	mu      sync.Mutex
 	running bool
+	closed  bool
+	worker  sync.WaitGroup
 	waiting []work
 	bytes   int // of all of it
 
@@ -24,17 +26,18 @@ type work struct {
 	do    func()
 }
 
-// Add has work done that counts so many bytes of text, and reports whether there is room for it.
+// Add has work done that counts so many bytes of text, and reports whether there is room for it. There is none
+// once the queue is closed.
 func (q *Queue) Add(bytes int, do func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.bytes+bytes > maxWaiting {
+	if q.closed || q.bytes+bytes > maxWaiting {
 		return false
 	}
 	q.waiting, q.bytes = append(q.waiting, work{bytes, do}), q.bytes+bytes
 	if !q.running {
 		q.running = true
-		go q.run()
+		q.worker.Go(q.run)
 	}
 	return true
 }
@@ -59,6 +62,14 @@ func (q *Queue) next() (w work) {
 	w, q.waiting[0] = q.waiting[0], work{}
 	q.waiting = q.waiting[1:]
 	return w
+}
+
+// Close waits until all work is done. What would be added after it is not.
+func (q *Queue) Close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.worker.Wait()
 }
 
 // Uncounted notes that a text could not be counted.

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -99,4 +100,30 @@ func TestAQueueWorksInItsOrderAndWithinItsBound(t *testing.T) {
 	for !q.Add(maxWaiting, func() { close(again) }) { // until the last is no longer counted
 	}
 	<-again
+}
+
+// What waits is done before the queue is closed, and nothing is lost that comes after.
+func TestAQueueIsClosedWhenItsWorkIsDone(t *testing.T) {
+	t.Parallel()
+	var q Queue
+	begin, done := make(chan struct{}), 0
+	for range 10 {
+		if !q.Add(1, func() { <-begin; done++ }) {
+			t.Fatal("there is no room")
+		}
+	}
+	closed := make(chan struct{})
+	go func() { q.Close(); close(closed) }()
+	for q.Add(0, func() {}) { // until it is closed
+		runtime.Gosched()
+	}
+	close(begin)
+	<-closed
+	if done < 10 {
+		t.Errorf("%d of 10 are done", done)
+	}
+	if q.Add(1, func() {}) {
+		t.Error("work was added to a closed queue")
+	}
+	q.Close() // again, which waits for nothing
 }
