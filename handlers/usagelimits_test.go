@@ -196,21 +196,23 @@ func TestABudgetOfCostNeedsAPrice(t *testing.T) {
 // A stream that was cut, and an answer without a usage, are booked as what was seen.
 func TestAnswersWithoutAUsageAreBookedAsWhatWasSeen(t *testing.T) {
 	const chunk = `data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"12345678"}}]}` + "\n\n"
-	streamed := `{"stream":true,` + boundedChat[1:]
-	prompt := float64((len(streamed)-1)/4 + 1)
+	cut := func(w http.ResponseWriter) {
+		_, _ = w.Write([]byte(chunk + chunk))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
 	for name, c := range map[string]struct {
+		model  string
 		answer func(http.ResponseWriter)
-		used   float64
+		prompt bool
+		tokens int64 // of the answer
 	}{
-		"cut off": {func(w http.ResponseWriter) {
-			_, _ = w.Write([]byte(chunk + chunk))
-			_ = http.NewResponseController(w).Flush()
-			panic(http.ErrAbortHandler)
-		}, prompt + 4},
-		"without a usage": {func(w http.ResponseWriter) {
+		"cut off":                    {"m", cut, true, 4},
+		"cut off, of a known family": {"gpt-4o", cut, true, 6}, // three digits are a token, and the last one
+		"without a usage": {"m", func(w http.ResponseWriter) {
 			_, _ = w.Write([]byte(chunk + chunk + chunk + "data: [DONE]\n\n"))
-		}, prompt + 6},
-		"an error": {func(w http.ResponseWriter) { w.WriteHeader(500) }, 0},
+		}, true, 6},
+		"an error": {"m", func(w http.ResponseWriter) { w.WriteHeader(500) }, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -220,15 +222,20 @@ func TestAnswersWithoutAUsageAreBookedAsWhatWasSeen(t *testing.T) {
 			g := gatewaytest.Start(t, up.Provider("file"))
 			key, _ := g.Key("k")
 			id := usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 1000})
-			_, _ = g.TryRequest("POST", "/v1/chat/completions", streamed, "x-gw-api-key: "+key, "x-gw-provider: file")
-			var used float64
-			for range 100 { // the client may have its answer before the call has ended
-				used = g.Admin("GET", "/v1/policies/usage-limits/"+id+"?include_usage=true", nil).Get("value_key_usage_map.default.current_usage").Float()
-				if used == c.used {
-					return
-				}
+			streamed := `{"stream":true,` + strings.Replace(boundedChat[1:], `"m"`, `"`+c.model+`"`, 1)
+			want := c.tokens
+			if c.prompt {
+				want += int64(len(streamed)-1)/4 + 1
 			}
-			t.Errorf("%v tokens booked, want %v", used, c.used)
+			_, _ = g.TryRequest("POST", "/v1/chat/completions", streamed, "x-gw-api-key: "+key, "x-gw-provider: file")
+			eventually(t, "the record", func() bool { return len(records(t)) == 1 }) // the client may have its answer before the call has ended
+			if r := records(t)[0]; c.prompt && r.PromptTokens+r.CompletionTokens != want {
+				t.Errorf("%d and %d tokens recorded, want %d", r.PromptTokens, r.CompletionTokens, want)
+			}
+			eventually(t, fmt.Sprintf("%d tokens booked", want), func() bool {
+				used := g.Admin("GET", "/v1/policies/usage-limits/"+id+"?include_usage=true", nil).Get("value_key_usage_map.default")
+				return used.Get("current_usage").Int() == want && used.Get("reserved_usage").Int() == 0
+			})
 		})
 	}
 }

@@ -99,6 +99,9 @@ func TestSessionsUseWhatCame(t *testing.T) {
 			s.End()
 			s.ServerEvent([]byte(done)) // too late
 			s.End()
+			if ended, err := s.Check(); !ended || err != nil {
+				t.Errorf("a session that has ended is checked again: %v", err)
+			}
 			if a.Usage.Usage != c.reported || a.Usage.Known != c.known || a.estimated != c.estimated {
 				t.Errorf("said %+v (%v), not said %+v; want %+v, %+v", a.Usage.Usage, a.Usage.Known, a.estimated, c.reported, c.estimated)
 			}

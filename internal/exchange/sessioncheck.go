@@ -42,23 +42,23 @@ func (s *Session) soFar() (all []sessionSoFar) {
 }
 
 // Check refuses that the session goes on if its caller may not call any more, or if what was used so far exceeds its
-// limits. It may wait for the store.
-func (s *Session) Check() *Error {
+// limits. It may wait for the store. ended: there is nothing to be checked any more.
+func (s *Session) Check() (ended bool, _ *Error) {
 	s.checking.Lock()
 	defer s.checking.Unlock()
 	all := s.soFar()
-	if all == nil { // it has ended
-		return nil
+	if all == nil {
+		return true, nil
 	}
 	if err := s.attempt.call.authenticateAgain(); err != nil {
-		return err
+		return false, err
 	}
 	for _, used := range all {
 		for _, h := range used.holds {
 			if err := h.Grow(s.attempt.call.request.Context(), used.tokens, used.cost); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
-	return nil
+	return false, nil
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 
+	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/alloctest"
 	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/reqlog"
@@ -197,5 +199,43 @@ func TestStreamsThatBreakOffCountAsCompleteOnes(t *testing.T) {
 		if _, r, _ := c.of(t, call, text+usage, io.EOF); r.CompletionTokens != 100 || r.UsageEstimated {
 			t.Fatalf("%d tokens of a complete answer", r.CompletionTokens)
 		}
+	}
+}
+
+// passKept passes a stream on, whose text may be kept to be counted.
+func passKept(text string, kept bool) {
+	w := watchingChat()
+	w.of(w.x.NewAttempt("", &credentials.Route{Provider: "file"}, nil))
+	w.x.Attempts = []*exchange.Attempt{w.attempt}
+	s := newStream(io.NopCloser(strings.NewReader(text)), w, 0)
+	if kept {
+		s.sampled = w.attempt
+	}
+	var p [32 << 10]byte
+	for err := error(nil); err == nil; {
+		_, err = s.Read(p[:])
+	}
+	s.Close()
+	w.x.Close()
+}
+
+// Text that is kept to be counted takes no allocation of its own.
+func TestKeptTextAllocatesNothing(t *testing.T) {
+	var usual float64
+	text := strings.Repeat(chatChunk("content", "some more text "), 2000) + "data: [DONE]\n\n"
+	usual = testing.AllocsPerRun(20, func() { passKept(text, false) })
+	alloctest.AtMost(t, usual+0.5, 20, func() { passKept(text, true) }) // a collection may empty the pools
+}
+
+// BenchmarkKeptText is what it costs to keep the text of a stream.
+func BenchmarkKeptText(b *testing.B) {
+	text := strings.Repeat(`data: {"id":"chatcmpl-123456789012345678901234","object":"chat.completion.chunk","created":1760000000,"model":"gpt-5-mini","service_tier":"default","system_fingerprint":"fp_1234567890","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}]}`+"\n\n", 1000)
+	for name, kept := range map[string]bool{"kept": true, "passed": false} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				passKept(text, kept)
+			}
+		})
 	}
 }

@@ -168,11 +168,12 @@ func (s *socket) refuse(why error) {
 
 // mayGoOn ends a session that may not go on, and looks again later.
 func (s *socket) mayGoOn() {
-	if err := s.used.Check(); err != nil {
+	switch ended, err := s.used.Check(); {
+	case err != nil:
 		s.refuse(err)
-		return
+	case !ended:
+		s.recheck.Reset(recheck)
 	}
-	s.recheck.Reset(recheck)
 }
 
 // tooOld is the end of a WebSocket that has been open for too long.

@@ -35,6 +35,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) ledger.Coun
 		{"admits no more than the limit at once", testConcurrency},
 		{"admits all claims or none", testTogether},
 		{"settles what was detached by itself", testDetached},
+		{"grows with what is used", testGrow},
 		{"lists and forgets by prefix", testPrefix},
 		{"answers when closed", testClosed},
 	} {
@@ -218,6 +219,45 @@ func testDetached(t *testing.T, c ledger.Counter, _ *clock) {
 	if err := c.Settle(t.Context(), part, []int64{2}); err != nil || left("stays") != 9 || left("goes") != 8 {
 		t.Errorf("%d and %d are left in the end, %v", left("stays"), left("goes"), err)
 	}
+}
+
+func testGrow(t *testing.T, c ledger.Counter, _ *clock) {
+	asked := []ledger.Claim{claim("fits", 10, 4), claim("full", 10, 6)}
+	asked[0].Estimate, asked[1].Estimate = true, true
+	r, _, err := c.Reserve(t.Context(), asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(fits, full int64) {
+		t.Helper()
+		_, d, err := c.Reserve(t.Context(), []ledger.Claim{claim("fits", 10, 0), claim("full", 20, 0)})
+		if err != nil || d.States[0].Remaining != fits || d.States[1].Remaining != full {
+			t.Errorf("%d and %d are left of 10 and 20, want %d and %d (%v)", d.States[0].Remaining, d.States[1].Remaining, fits, full, err)
+		}
+	}
+	for _, g := range []struct {
+		used       []int64
+		over       int
+		fits, full int64
+	}{{[]int64{1, 1}, -1, 6, 14}, {[]int64{7, 10}, -1, 3, 10}, {[]int64{7, 11}, 1, 3, 9}, {[]int64{7, 11}, -1, 3, 9}} {
+		// The limit is that of the latest claim.
+		if _, _, err := c.Reserve(t.Context(), []ledger.Claim{claim("full", 10, 0)}); err != nil {
+			t.Fatal(err)
+		}
+		over, err := c.Grow(t.Context(), r, g.used)
+		if err != nil || over != g.over {
+			t.Errorf("after %v claim %d is over its limit (%v), want %d", g.used, over, err, g.over)
+		}
+		want(g.fits, g.full)
+	}
+	if err := c.Settle(t.Context(), r, []int64{8, 11}); err != nil {
+		t.Fatal(err)
+	}
+	want(2, 9)
+	if _, err := c.Grow(t.Context(), r, []int64{20, 20}); err != nil {
+		t.Error(err)
+	}
+	want(2, 9)
 }
 
 func testPrefix(t *testing.T, c ledger.Counter, _ *clock) {
