@@ -180,7 +180,7 @@ func TestListsByIndexHaveWhatAFilterOfAllRowsLeaves(t *testing.T) {
 					{"", "", "alp"},
 					{"all", "true", "pp-1"},
 				} {
-					for _, collection := range append([]string{"", "unknown"}, collections...) {
+					for _, collection := range append([]string{"", "0191e7a3-0000-7000-8000-000000000000"}, collections...) {
 						for _, partial := range []bool{false, true} {
 							path := "/v1/prompts"
 							if partial {
