@@ -166,7 +166,7 @@ func TestListsByIndexHaveWhatAFilterOfAllRowsLeaves(t *testing.T) {
 					return !s.Archived && seen(caller, only, s.WorkspaceID)
 				}))
 				some := a.s.Keyring.APIKeys()[:3]
-				named := strings.ToUpper(some[2].ID) + "," + some[0].ID + "," + some[2].ID + ",unknown"
+				named := strings.ToUpper(some[2].ID) + "," + some[0].ID + "," + some[2].ID + ",0191e7a3-0000-7000-8000-000000000000"
 				for _, ids := range []string{"", named} {
 					check("/v1/api-keys", query("ids", ids), idsOf(a.s.Keyring.APIKeys(), func(k *credentials.APIKey) string { return k.ID }, func(k *credentials.APIKey) bool {
 						return seen(caller, only, k.WorkspaceID) && (ids == "" || k == some[0] || k == some[2])

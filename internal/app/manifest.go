@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
+	"github.com/caddy-gw/gateway/internal/exchange"
 	"github.com/caddy-gw/gateway/internal/manifest"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -28,6 +29,8 @@ type ImportQuestion struct {
 	DryRun   bool            `json:"dry_run,omitempty"`
 	// AllowMissing: what configs, prompts and model aliases refer to need not exist.
 	AllowMissing bool `json:"allow_missing,omitempty"`
+	// AllOthers: the answer names all objects that the store has and the document has not.
+	AllOthers bool `json:"all_others,omitempty"`
 }
 
 // maxDocument bounds the body of /gw/import, in bytes: some 300,000 objects.
@@ -37,7 +40,7 @@ const maxDocument = 512 << 20
 func (a *App) manifests(c *core) *manifest.Services {
 	return &manifest.Services{
 		Set: c.Set, DB: c.DB, Trail: c.Trail,
-		Managers: a.managers, ParseOptions: a.parse, Guard: a.guard, Now: time.Now, Random: rand.Reader,
+		Managers: a.managers, ParseOptions: a.parse, Guard: a.guard, IsEndpoint: exchange.IsEndpoint, Now: time.Now, Random: rand.Reader,
 	}
 }
 
@@ -90,7 +93,7 @@ func (rt *Runtime) serveImport(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	in := &manifest.Import{DryRun: q.DryRun, AllowMissing: q.AllowMissing, Record: operatorRecord(r, "")}
+	in := &manifest.Import{DryRun: q.DryRun, AllowMissing: q.AllowMissing, AllOthers: q.AllOthers, Record: operatorRecord(r, "")}
 	var err error
 	if in.Sealer, err = sealerOf(q.Key); err != nil {
 		http.Error(w, "key: "+err.Error(), http.StatusBadRequest)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -134,7 +135,7 @@ func replaceFile(path string, text []byte) (err error) {
 
 func importCommand() *cobra.Command {
 	var file string
-	var dry, missing bool
+	var dry, missing, pruning bool
 	cmd := withServer(&cobra.Command{
 		Use: "import <file>", Short: "Makes the control plane what a document says", Args: cobra.ExactArgs(1),
 		Long: `
@@ -142,6 +143,11 @@ Reads a document of caddy gw export, or one written by hand, from a file, or
 from the standard input if it is called -. Objects that differ are changed and
 new ones created, each with a row of the audit trail. What the store has besides
 them is kept. Importing a document again changes nothing.
+
+With --prune, what the store has besides them is deleted afterwards, by the
+rules of the API: only what nothing uses, and never the last owner or the
+default workspace. Kinds of objects that the document does not have at all, such
+as api_keys of one without secrets, are kept.
 
 The whole document is checked before anything is written. Versions do not
 change: a new text is a new version, with the next number. API keys and invites
@@ -174,17 +180,34 @@ what would be is printed.`,
 		if err != nil {
 			return err
 		}
-		report, err := s.do(cmd.Context(), http.MethodPost, "/gw/import", q)
+		var report gjson.Result
+		var gone []gjson.Result
+		if pruning {
+			report, gone, err = importAndPrune(cmd.Context(), s, &q)
+		} else {
+			report, err = s.do(cmd.Context(), http.MethodPost, "/gw/import", q)
+		}
 		if err != nil {
 			return err
 		}
 		if wantsJSON(cmd) {
-			return printJSON(cmd, report.Raw)
+			raw := report.Raw
+			if pruning {
+				list := make([]string, len(gone))
+				for i, o := range gone {
+					list[i] = o.Raw
+				}
+				if raw, err = sjson.SetRaw(raw, "pruned", "["+strings.Join(list, ",")+"]"); err != nil {
+					return err
+				}
+			}
+			return printJSON(cmd, raw)
 		}
-		return printReport(cmd, report)
+		return printReport(cmd, report, gone)
 	})
 	cmd.Flags().StringVar(&file, "passphrase-file", "", "A file with the passphrase that secrets are sealed to")
 	cmd.Flags().BoolVar(&missing, "allow-missing", false, "What configs, prompts and model aliases refer to need not exist")
+	cmd.Flags().BoolVar(&pruning, "prune", false, "Delete what the document does not have, of the kinds of objects that it has")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "Write nothing, and print what would be")
 	return cmd
 }
@@ -207,7 +230,7 @@ func readDocument(cmd *cobra.Command, path string) ([]byte, error) {
 }
 
 // printReport prints what an import did, like a diff.
-func printReport(cmd *cobra.Command, report gjson.Result) error {
+func printReport(cmd *cobra.Command, report gjson.Result, gone []gjson.Result) error {
 	var out strings.Builder
 	for _, c := range report.Get("changes").Array() {
 		sign := "~"
@@ -224,7 +247,12 @@ func printReport(cmd *cobra.Command, report gjson.Result) error {
 			}
 		}
 	}
-	others := report.Get("others").Array()
+	pruned := make(map[string]bool)
+	for _, o := range gone {
+		pruned[o.Get("id").Str] = true
+		fmt.Fprintf(&out, "- %s %s (%s)\n", o.Get("kind").Str, o.Get("name").Str, o.Get("id").Str)
+	}
+	others := slices.DeleteFunc(report.Get("others").Array(), func(o gjson.Result) bool { return pruned[o.Get("id").Str] })
 	if report.Get("dry_run").Bool() && len(others) > 0 {
 		out.WriteString("Not in the document, and kept:\n")
 		for _, o := range others {
@@ -235,10 +263,13 @@ func printReport(cmd *cobra.Command, report gjson.Result) error {
 	if report.Get("dry_run").Bool() {
 		did = "would be written"
 	}
-	kept := int64(0)
+	kept := -int64(len(gone))
 	report.Get("kept").ForEach(func(_, n gjson.Result) bool { kept += n.Int(); return true })
 	if more := kept - int64(len(others)); report.Get("dry_run").Bool() && more > 0 {
 		fmt.Fprintf(&out, "  and %d more\n", more)
+	}
+	if len(gone) > 0 {
+		did += fmt.Sprintf(" and %d deleted", len(gone))
 	}
 	fmt.Fprintf(&out, "%d objects %s, %d are as in the document, and %d are not in it.", report.Get("changes.#").Int(), did, report.Get("unchanged").Int(), kept)
 	return say(cmd, "%s", out.String())

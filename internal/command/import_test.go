@@ -177,6 +177,10 @@ func TestImportsObeyTheRulesOfTheControlPlane(t *testing.T) {
 	boss := gjson.Parse(g.Admin("GET", "/v1/admin/users?email=boss@example.com", nil).Body).Get("data.0.id").Str
 	g.Admin("PUT", "/v1/admin/users/"+boss, json.RawMessage(`{"role":"owner"}`))
 	g.Admin("POST", "/v1/configs", json.RawMessage(`{"name":"Plain","config":{"virtual_key":"own"}}`))
+	beta := gjson.Parse(g.Admin("POST", "/v1/labels", json.RawMessage(`{"name":"beta"}`)).Body).Get("id").Str
+	labelled := gjson.Parse(g.Admin("POST", "/v1/prompts", json.RawMessage(`{"name":"Labelled","string":"x","virtual_key":"own"}`)).Body).Get("slug").Str
+	g.Admin("PUT", "/v1/prompts/"+labelled+"/versions/1", json.RawMessage(`{"label_id":"`+beta+`"}`))
+	g.Admin("POST", "/v1/configs", json.RawMessage(`{"name":"By label","config":{"prompt_id":"`+labelled+`@beta"}}`))
 	export := c.ok("export", "--without-secrets", "--json")
 	const own, workspace = "018f0000-0000-7000-8000-0000000000aa", "00000000-0000-0000-0000-000000000000"
 	type object = map[string]any
@@ -260,8 +264,15 @@ func TestImportsObeyTheRulesOfTheControlPlane(t *testing.T) {
 		"an alias of no provider":         {"model_aliases", "fast", set("model", "@nope/m"), "].model: the workspace has no provider \"nope\" (--allow-missing"},
 		"a collection in itself":          {"collections", "Folder", func(o object) { o["parent_id"] = o["id"] }, "].parent_id: the collection is within itself"},
 		"a plugin without its credential": {"plugins", "mistral", set("settings", object{"baseUrl": "https://two.example.com"}), "].settings.apiKey: "},
+		"a label in use":                  {"labels", "beta", set("name", "gamma"), "].name: config pc-by-label-"},
+		"a share with no workspace":       {"prompts", labelled, set("share", object{"version_id": own, "shared_at": "2026-01-01T00:00:00Z", "workspaces": []any{own}}), "].share.workspaces[0]: there is no object of workspaces"},
+		"a condition on nothing":          {"rate_limits", "each key", set("conditions", []any{object{"key": "provider", "values": []any{"nope"}}}), "].conditions[0].values: there is no provider \"nope\""},
+		"what a condition leaves out":     {"usage_limits", "all", set("conditions", []any{object{"key": "endpoint_type", "values": []any{"*"}, "excludes": []any{"nope"}}}), "].conditions[0].excludes: there is no endpoint_type"},
+		"dollars as a number":             {"usage_limits", "all", set("limit", 100), "].limit: expected US dollars as a text"},
+		"dollars of no limit":             {"usage_limits", "all", set("alert_threshold", "ten"), "].alert_threshold: expected US dollars as a text"},
+		"a section that others decide":    {"workspaces", "team", set("user_keys", object{"epoch": 1, "value": object{"count": 3}}), "].user_keys: workspaces do not decide the section user_api_key_settings"},
 		"a limit that is too small": {"limits", "", func(o object) {
-			o["id"], o["workspace_id"], o["carrier"], o["budget"] = workspace, workspace, "workspace_id", object{"type": "cost", "limit": 50}
+			o["id"], o["workspace_id"], o["carrier"], o["budget"] = workspace, workspace, "workspace_id", object{"type": "cost", "limit": "0.05"}
 			delete(o, "name")
 		}, "].budget.limit: expected 1 or more USD"},
 	} {
@@ -300,4 +311,55 @@ func TestImportsObeyTheRulesOfTheControlPlane(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, out)
 		}
 	}
+}
+
+// What a document does not have is deleted with --prune, of the kinds that it has, by the rules of the API.
+func TestImportsPruneWhatADocumentDoesNotHave(t *testing.T) {
+	g, c := running(t)
+	key, _ := fill(g)
+	export := c.ok("export", "--without-secrets", "--json")
+	for _, made := range [][2]string{
+		{"/v1/labels", `{"name":"surplus"}`},
+		{"/v1/virtual-keys", `{"name":"More","slug":"more","provider":"openai","key":"sk-provider-0123456789"}`},
+		{"/v1/configs", `{"name":"Surplus","config":{"virtual_key":"more"}}`}, // which names what is deleted after it
+		{"/v1/admin/workspaces", `{"name":"Surplus","slug":"surplus"}`},
+		{"/v1/policies/rate-limits", `{"name":"surplus","type":"requests","unit":"rpm","value":6}`},
+	} {
+		g.Admin("POST", made[0], json.RawMessage(made[1]))
+	}
+	full := c.ok("export", "--without-secrets", "--json")
+	file := readExport(t, export).file(t)
+	if out := c.ok("import", file); !strings.HasPrefix(out, "0 objects were written") || c.ok("export", "--without-secrets", "--json") != full {
+		t.Errorf("without --prune: %s", out)
+	}
+	dry := c.ok("import", file, "--prune", "--dry-run")
+	for _, want := range []string{"- labels surplus (", "- configs pc-surplus-", "- virtual_keys more (", "- workspaces surplus (", "- rate_limits surplus (", " and 5 deleted"} {
+		if !strings.Contains(dry, want) {
+			t.Errorf("no %q in\n%s", want, dry)
+		}
+	}
+	if c.ok("export", "--without-secrets", "--json") != full {
+		t.Error("a dry run deleted something")
+	}
+	c.ok("import", file, "--prune")
+	if a := g.Do("GET", "/v1/configs", "", "x-gw-api-key: "+key); a.Status != 200 {
+		t.Errorf("a key that the document has not, of which it has no kind: %d %s", a.Status, a.Body)
+	}
+	if out := c.ok("import", file, "--prune", "--json"); gjson.Get(out, "pruned.#").Int() != 0 {
+		t.Errorf("again: %s", out)
+	}
+	for _, path := range []string{"/v1/labels?search=surplus", "/v1/virtual-keys", "/v1/admin/workspaces", "/v1/policies/rate-limits", "/v1/configs"} {
+		if a := g.Admin("GET", path, nil); strings.Contains(strings.ToLower(a.Body), `"surplus"`) || strings.Contains(a.Body, `"more"`) {
+			t.Errorf("%s: %s", path, a.Body)
+		}
+	}
+	rows := g.Admin("GET", "/v1/audit-logs?action=delete", nil).Body
+	if !strings.Contains(rows, `"user_name":"operator"`) || !strings.Contains(rows, `"resource_type":"labels"`) {
+		t.Errorf("the audit trail does not tell what was deleted: %s", rows)
+	}
+
+	// What is in use stays, and says so.
+	d := readExport(t, c.ok("export", "--without-secrets", "--json"))
+	d["virtual_keys"] = []any{}
+	c.fails("deleting virtual_keys own", "import", d.file(t), "--prune")
 }

@@ -115,6 +115,9 @@ func (s *Store) Hook(workspace, idOrSlug, version string) (*Hook, error) {
 	return s.hook(g, v)
 }
 
+// HookOf returns the hook of a version of a guardrail, which need not be stored.
+func (s *Store) HookOf(g *Guardrail, v *Version) (*Hook, error) { return s.hook(g, v) }
+
 // hook parses a version, once. What was valid when it was saved may not be any more, if a check is
 // gone: its hook then has a check that errors.
 func (s *Store) hook(g *Guardrail, v *Version) (*Hook, error) {

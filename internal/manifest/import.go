@@ -34,9 +34,12 @@ type Report struct {
 
 // An Other is an object that the store has and a document has not.
 type Other struct {
-	Kind string `json:"kind"`
-	ID   string `json:"id"`
-	Name string `json:"name"`
+	Kind string     `json:"kind"`
+	ID   string     `json:"id"`
+	Name string     `json:"name"`
+	Type audit.Type `json:"type"` // in the audit trail
+	// Archived: it was deleted already, as far as that goes.
+	Archived bool `json:"archived,omitempty"`
 }
 
 // MaxOthers bounds the objects that a report names although they are not in the document.
@@ -49,6 +52,8 @@ type Import struct {
 	DryRun   bool    // nothing is changed
 	// AllowMissing: what configs, prompts and model aliases refer to need not exist.
 	AllowMissing bool
+	// AllOthers: the report names all objects that are not in the document.
+	AllOthers bool
 	// Record is the beginning of the rows of the audit trail: who imports.
 	Record audit.Record
 }
@@ -80,6 +85,9 @@ func (s *Services) Import(ctx context.Context, in *Import) (*Report, error) {
 	}
 	x.allowMissing = in.AllowMissing
 	steps, kept, others, err := x.plan(in.Document)
+	if !in.AllOthers {
+		others = others[:min(len(others), MaxOthers)]
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -188,14 +196,14 @@ func (x *session) plan(d Document) (steps []*step, kept map[string]int, others [
 				continue
 			}
 			kept[k.name()]++
-			left = append(left, Other{k.name(), x.symbolic(id), o.label})
+			left = append(left, Other{Kind: k.name(), ID: x.symbolic(id), Name: o.label, Type: o.kind, Archived: o.archived})
 			here[id] = true
 			for _, value := range o.unique {
 				taken[value] = true
 			}
 		}
 		slices.SortFunc(left, func(a, b Other) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
-		others = append(others, left[:min(len(left), MaxOthers-len(others))]...)
+		others = append(others, left...)
 		for _, p := range steps[first:] {
 			for _, value := range p.unique {
 				if taken[value] {

@@ -157,6 +157,7 @@ var kinds = []kind{
 		id: func(l *prompts.Label) string { return l.ID }, called: func(l *prompts.Label) string { return l.Name },
 		unique: func(l *prompts.Label) []string { return []string{"name " + l.WorkspaceID + "/" + l.Name} },
 		refs:   func(l *prompts.Label) []ref { return []ref{{"workspace_id", "workspaces", l.WorkspaceID}} },
+		whole:  (*whole).checkLabel,
 		check: func(x *session, l, _ *prompts.Label) error {
 			x.labels[l.ID] = l
 			switch {
@@ -178,6 +179,11 @@ var kinds = []kind{
 			all := []ref{{"workspace_id", "workspaces", p.WorkspaceID}}
 			if p.CollectionID != defaultCollection(p.WorkspaceID) {
 				all = append(all, ref{"collection_id", "collections", p.CollectionID})
+			}
+			if p.Share != nil {
+				for n, w := range p.Share.Workspaces {
+					all = append(all, ref{fmt.Sprintf("share.workspaces[%d]", n), "workspaces", w})
+				}
 			}
 			return all
 		},
@@ -268,6 +274,12 @@ var kinds = []kind{
 		id: func(p *policies.RateLimit) string { return p.ID }, called: func(p *policies.RateLimit) string { return p.Name },
 		refs:  func(p *policies.RateLimit) []ref { return []ref{{"workspace_id", "workspaces", p.WorkspaceID}} },
 		check: func(_ *session, p, _ *policies.RateLimit) error { return checkPolicy(&p.Policy, p.Validate()) },
+		whole: func(w *whole, p, old *policies.RateLimit) error {
+			if old == nil {
+				return w.checkConditions(&p.Policy, nil)
+			}
+			return w.checkConditions(&p.Policy, old.Conditions)
+		},
 		put: func(x *session, tx *storage.Txn, p *policies.RateLimit) error {
 			return x.Limits.Rates.In(tx).Put(tx, p)
 		},
@@ -284,6 +296,19 @@ var kinds = []kind{
 		},
 		refs:  func(p *policies.UsageLimit) []ref { return []ref{{"workspace_id", "workspaces", p.WorkspaceID}} },
 		check: func(_ *session, p, _ *policies.UsageLimit) error { return checkPolicy(&p.Policy, p.Validate()) },
+		whole: func(w *whole, p, old *policies.UsageLimit) error {
+			if old == nil {
+				return w.checkConditions(&p.Policy, nil)
+			}
+			return w.checkConditions(&p.Policy, old.Conditions)
+		},
+		write: func(_ *session, _ *policies.UsageLimit, f *form) error {
+			writeCosts("", f)
+			return nil
+		},
+		read: func(_ *session, f *form, _ *policies.UsageLimit, at string) (func(*policies.UsageLimit) error, error) {
+			return func(*policies.UsageLimit) error { return nil }, readCosts("", f, at)
+		},
 		put: func(x *session, tx *storage.Txn, p *policies.UsageLimit) error {
 			return x.Limits.Budgets.In(tx).Put(tx, p)
 		},
@@ -313,9 +338,16 @@ var kinds = []kind{
 			}
 			err := documented(c.Validate())
 			if field := (*Error)(nil); errors.As(err, &field) && field.Field == "budget.limit" && c.Budget.Type == policies.Cost {
-				field.Message += " USD, in units of 10^-12 USD"
+				field.Message += " USD"
 			}
 			return err
+		},
+		write: func(_ *session, _ *policies.Carried, f *form) error {
+			writeCosts("budget.", f)
+			return nil
+		},
+		read: func(_ *session, f *form, _ *policies.Carried, at string) (func(*policies.Carried) error, error) {
+			return func(*policies.Carried) error { return nil }, readCosts("budget.", f, at)
 		},
 		done: func(ctx context.Context, x *session, c, old *policies.Carried) {
 			if old != nil {

@@ -47,9 +47,11 @@ type Services struct {
 	Managers     map[string]secrets.Manager
 	ParseOptions routing.Options
 	// Guard decides about hosts that are not the operator's.
-	Guard  *credentials.HostGuard
-	Now    func() time.Time
-	Random io.Reader
+	Guard *credentials.HostGuard
+	// IsEndpoint reports whether calls have an endpoint with that name.
+	IsEndpoint func(name string) bool
+	Now        func() time.Time
+	Random     io.Reader
 }
 
 // A Document has the objects of each kind, as JSON objects, by the names of [Kinds].
@@ -147,8 +149,10 @@ type kind interface {
 
 // A had is an object of the store.
 type had struct {
-	label  string   // what people call it
-	unique []string // values that no two objects of the kind may have
+	label    string     // what people call it
+	unique   []string   // values that no two objects of the kind may have
+	kind     audit.Type // in the audit trail
+	archived bool
 }
 
 // A step is an object of a document that differs from what the store has, or not.

@@ -27,11 +27,15 @@ var inAPI = map[string]string{
 	"limits": "rate_limits and usage_limits of what has them", "invites": "/v1/admin/users/invites", "api_keys": "/v1/api-keys",
 }
 
+// amount is a member that costs are in dollars of.
+const amount = "a whole number; of costs, a text in US dollars"
+
 // written are members that objects have instead of what is sealed in rows; "": none.
 var written = map[string]string{
 	"integrations.key": "a text", "virtual_keys.key": "a text", "secret_references.auth": "an object", "plugins.settings": "an object",
 	"api_keys.digest": "a text", "api_keys.previous": "a text", "invites.digest": "a text", "integrations.model_config": "an object", "virtual_keys.model_config": "an object",
 	"workspaces.metadata": "an object", "api_keys.metadata": "an object", "integrations.adjustments": "an object",
+	"usage_limits.limit": amount, "usage_limits.alert_threshold": amount,
 }
 
 // strings of a field of a table, which may be unexported.

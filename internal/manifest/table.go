@@ -91,10 +91,25 @@ func (t *table[T]) stored(x *session) map[string]had {
 	ids := make(map[string]had)
 	for _, row := range t.rows(x).All() {
 		if t.included(row) {
-			ids[t.id(row)] = had{t.label(row), t.uniqueOf(row)}
+			ids[t.id(row)] = had{t.label(row), t.uniqueOf(row), t.typeOf(row), t.gone(row)}
 		}
 	}
 	return ids
+}
+
+// typeOf returns the type of a row in the audit trail.
+func (t *table[T]) typeOf(row *T) audit.Type {
+	if t.about == nil {
+		return t.kind
+	}
+	kind, _ := t.about(row)
+	return kind
+}
+
+// gone reports whether a row stays only because something may refer to what it was.
+func (t *table[T]) gone(row *T) bool {
+	archived := reflect.ValueOf(row).Elem().FieldByName("Archived")
+	return archived.IsValid() && archived.Bool()
 }
 
 func (t *table[T]) uniqueOf(row *T) []string {

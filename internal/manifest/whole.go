@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -83,10 +84,18 @@ func (w *whole) references() *stores.References {
 			g, ok := find(w, "guardrails", slugOrID, slugOfGuardrail)
 			return g, ok && (g.WorkspaceID == "" || g.WorkspaceID == workspace)
 		},
-		Misplaced: func(workspace string, to routing.Reference) string {
-			h, err := w.Guardrails.Hook(workspace, to.Name, to.Version)
-			if err != nil { // it is new, and comes with the document
+		Misplaced: func(_ string, to routing.Reference) string {
+			g, ok := find(w, "guardrails", to.Name, slugOfGuardrail)
+			if !ok {
 				return ""
+			}
+			v, ok := g.Version(to.Version)
+			if !ok {
+				return ""
+			}
+			h, err := w.Guardrails.HookOf(g, v)
+			if err != nil {
+				return "the guardrail cannot be read: " + err.Error()
 			}
 			return h.Misplaced(to.Phase)
 		},
@@ -252,7 +261,44 @@ func (w *whole) checkMapped(workspace string, c *credentials.Credential) error {
 	return nil
 }
 
-func (w *whole) checkWorkspaceConfig(ws, _ *directory.Workspace) error {
+// checkSections refuses what a workspace changes of sections of settings that the organisation decides. What a new one brings along waits
+// until the organisation lets workspaces decide, as what others had decided does.
+func (w *whole) checkSections(ws, old *directory.Workspace) error {
+	organisations := after[directory.Organisation](w, "organisation")
+	if old == nil || len(organisations) == 0 {
+		return nil
+	}
+	o := organisations[0]
+	changed := map[string]string{} // sections, with what is changed of them
+	if !reflect.DeepEqual(ws.UserKeys, old.UserKeys) {
+		changed[directory.UserAPIKeys] = "user_keys"
+	}
+	if !reflect.DeepEqual(ws.Export, old.Export) {
+		changed[directory.ExportSettings] = "export"
+	}
+	if !reflect.DeepEqual(ws.DataPlane, old.DataPlane) {
+		changed[directory.DataPlaneSecurity] = "data_plane"
+	}
+	for i := range roles.Settings {
+		s := &roles.Settings[i]
+		on, set := ws.Security[s.Name]
+		was, had := old.Security[s.Name]
+		if set != had || on != was {
+			changed[s.Section] = "security." + s.Name
+		}
+	}
+	for _, section := range directory.Sections {
+		if field := changed[section.Name]; field != "" && !o.LetsDecide(section.Name) {
+			return wrong(field, "workspaces do not decide the section %s; overrides of the organisation lets them", section.Name)
+		}
+	}
+	return nil
+}
+
+func (w *whole) checkWorkspaceConfig(ws, old *directory.Workspace) error {
+	if err := w.checkSections(ws, old); err != nil {
+		return err
+	}
 	if c, ok := find(w, "configs", ws.UserKeyConfig, slugOfConfig); ok && ws.UserKeyConfig != "" && c.WorkspaceID != ws.ID {
 		return wrong("user_key_config", "the workspace has no config %q", credentials.Clip(ws.UserKeyConfig))
 	}
