@@ -130,7 +130,8 @@ type API struct {
 func New(s Services) *API {
 	mux := new(router)
 	format := huma.Format{
-		Marshal: func(w io.Writer, v any) error { return json.MarshalWrite(w, v) },
+		// Objects of any members, such as tags, have them in the same order each time.
+		Marshal: func(w io.Writer, v any) error { return json.MarshalWrite(w, v, json.Deterministic(true)) },
 		// Unlike encoding/json, this rejects duplicate keys and matches names exactly.
 		// Huma's validation ignores case, so other spellings must be rejected here.
 		Unmarshal: func(data []byte, v any) error {

@@ -133,7 +133,7 @@ type updateAPIKey struct {
 	ID         string   `json:"id,omitempty" doc:"Sent by one client in addition to the path; ignored."`
 	Name       *string  `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Scopes     []string `json:"scopes,omitempty" minItems:"1" maxItems:"500"`
-	ResetUsage flag     `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
+	ResetUsage flag     `json:"reset_usage,omitempty" nullable:"true" doc:"Whether what was used of its budget becomes 0. null, as which it is shown: it stays."`
 }
 
 func keyScopes(action string) []string {

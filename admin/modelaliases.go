@@ -37,9 +37,9 @@ func showModelAlias(c *call, a *routing.Alias) ModelAlias {
 
 // ModelAliasFields are the fields of both create and update.
 type ModelAliasFields struct {
-	Model        string `json:"model,omitempty" maxLength:"510" doc:"@slug/model of a saved provider; either this or config."`
-	Config       string `json:"config,omitempty" maxLength:"255" doc:"Slug or id of a config."`
-	AllowMissing flag   `json:"allow_missing,omitempty" doc:"Whether the provider need not exist yet."`
+	Model        Optional[string] `json:"model,omitempty" maxLength:"510" doc:"@slug/model of a saved provider; either this or config."`
+	Config       Optional[string] `json:"config,omitempty" maxLength:"255" doc:"Slug or id of a config."`
+	AllowMissing flag             `json:"allow_missing,omitempty" doc:"Whether the provider need not exist yet."`
 }
 
 type createModelAlias struct {
@@ -78,7 +78,7 @@ func (c *call) createModelAlias(in *createModelAlias) (*routing.Alias, *ModelAli
 		return nil, nil, err
 	}
 	a := &routing.Alias{Name: in.Name, WorkspaceID: w.ID, OrganisationID: c.caller.OrganisationID}
-	if in.Model == "" && in.Config == "" {
+	if in.Model.Value == "" && in.Config.Value == "" {
 		return a, nil, invalid("model", "required, or else config: what the alias stands for")
 	}
 	if err := c.putModelAlias(a, &in.ModelAliasFields); err != nil {
@@ -93,22 +93,27 @@ func (c *call) putModelAlias(a *routing.Alias, in *ModelAliasFields) error {
 	if err := credentials.CheckAlias(a.Name); err != nil {
 		return invalid("name", "%s", err)
 	}
+	model, config := in.Model.Value, in.Config.Value
 	switch {
-	case in.Model != "" && in.Config != "":
+	case in.Model.Null && a.Model != "" && config == "":
+		return invalid("model", "expected a value: null clears nothing here unless config comes in its place")
+	case in.Config.Null && a.ConfigID != "" && model == "":
+		return invalid("config", "expected a value: null clears nothing here unless model comes in its place")
+	case model != "" && config != "":
 		return invalid("config", "not allowed with model: an alias stands for one of them")
-	case in.Model != "":
-		slug, _, err := credentials.ParseModel(in.Model)
+	case model != "":
+		slug, _, err := credentials.ParseModel(model)
 		if err != nil {
 			return invalid("model", "%s", err)
 		}
 		if !bool(in.AllowMissing) && !c.saves(a.WorkspaceID, slug) {
 			return unknownReference("model", "the workspace has no provider %q", credentials.Clip(slug))
 		}
-		a.Model, a.ConfigID = in.Model, ""
-	case in.Config != "":
-		s, ok := c.api.Configs.Get(in.Config)
+		a.Model, a.ConfigID = model, ""
+	case config != "":
+		s, ok := c.api.Configs.Get(config)
 		if !ok || s.WorkspaceID != a.WorkspaceID {
-			return unknownReference("config", "the workspace has no config %q", credentials.Clip(in.Config))
+			return unknownReference("config", "the workspace has no config %q", credentials.Clip(config))
 		}
 		a.Model, a.ConfigID = "", s.ID
 	}

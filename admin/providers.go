@@ -61,7 +61,7 @@ type createProvider struct {
 type updateProvider struct {
 	ProviderFields
 	Name       *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	ResetUsage flag    `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
+	ResetUsage flag    `json:"reset_usage,omitempty" nullable:"true" doc:"Whether what was used of its budget becomes 0. null, as which it is shown: it stays."`
 }
 
 // providerList holds the query parameters of the list.

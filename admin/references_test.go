@@ -142,7 +142,10 @@ func TestModelAliasesLiveAndDie(t *testing.T) {
 	if out := a.ok("GET", "/v1/model-aliases/"+id, ""); out.get("name").Str != "renamed" || out.get("config").Str != config {
 		t.Errorf("renamed: %s", out.body)
 	}
-	a.ok("PUT", "/v1/model-aliases/"+id, `{"model":"@local/m"}`)
+	a.refuses(ownerKey, "PUT", "/v1/model-aliases/"+id, `{"config":null}`, 400, "config: expected a value: null clears nothing here unless model")
+	a.ok("PUT", "/v1/model-aliases/"+id, `{"model":"@local/m","config":null}`)
+	a.refuses(ownerKey, "PUT", "/v1/model-aliases/"+id, `{"model":null}`, 400, "model: expected a value: null clears nothing here unless config")
+	a.ok("PUT", "/v1/model-aliases/"+id, `{"config":null}`)
 	if out := a.ok("GET", "/v1/model-aliases/"+id, ""); out.get("model").Str != "@local/m" || out.get("config").Raw != "null" {
 		t.Errorf("changed: %s", out.body)
 	}

@@ -47,7 +47,7 @@ type SecretReferenceFields struct {
 	Description        Optional[string]            `json:"description,omitempty"`
 	SecretKey          Optional[string]            `json:"secret_key,omitempty" doc:"The key in a secret that is a JSON object, unless a mapping names one."`
 	AllowAllWorkspaces *flag                       `json:"allow_all_workspaces,omitempty" doc:"Default: true, unless there are allowed_workspaces."`
-	AllowedWorkspaces  []string                    `json:"allowed_workspaces,omitempty" minItems:"1" maxItems:"1000" doc:"Ids or slugs."`
+	AllowedWorkspaces  []string                    `json:"allowed_workspaces,omitempty" maxItems:"1000" doc:"Ids or slugs; at least one, unless allow_all_workspaces is true."`
 	Tags               Optional[map[string]string] `json:"tags,omitempty"`
 }
 
@@ -256,7 +256,7 @@ func (c *call) applySecretReference(r *credentials.SecretReference, in *SecretRe
 		r.AllWorkspaces = bool(*in.AllowAllWorkspaces)
 	}
 	switch {
-	case r.AllWorkspaces && in.AllowedWorkspaces != nil:
+	case r.AllWorkspaces && len(in.AllowedWorkspaces) > 0:
 		return invalid("allow_all_workspaces", "expected false with allowed_workspaces")
 	case r.AllWorkspaces:
 		r.Workspaces = nil

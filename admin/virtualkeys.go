@@ -113,7 +113,7 @@ type updateVirtualKey struct {
 	VirtualKeyFields
 	Name       *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Key        *string `json:"key,omitempty" maxLength:"16384"`
-	ResetUsage flag    `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
+	ResetUsage flag    `json:"reset_usage,omitempty" nullable:"true" doc:"Whether what was used of its budget becomes 0. null, as which it is shown: it stays."`
 }
 
 func (a *API) virtualKeys() {

@@ -35,6 +35,20 @@ func TestWhatIsShownCanBeWrittenBack(t *testing.T) {
 		"/v1/admin/organisation", "/v1/admin/organisation/defaults",
 		"/v1/workspace-exclusions/input-guardrails",
 	}
+	savedObjects := map[string]string{
+		"/v1/virtual-keys":      `{"name":"n","slug":"vk","provider":"bedrock","key":"sk-0123456789","note":"n","model_config":{"aws_region":"eu-west-1","aws_access_key_id":"AKIA0123456789"},` + limits + `"usage_limits":` + budget + `,"expires_at":"2027-01-01T00:00:00Z"}`,
+		"/v1/integrations":      `{"name":"n","slug":"i","ai_provider_id":"openai","key":"sk-0123456789","description":"d","configurations":{"openai_project":"p"},"tags":{"a":"b"},"pricing_adjustments":{"multiplier":{"default":0.5}}}`,
+		"/v1/secret-references": `{"name":"n","slug":"s","manager_type":"environment","secret_path":"TEAM_KEY","description":"d","tags":{"a":"b"}}`,
+		"/v1/labels":            `{"name":"canary","description":"d"}`,
+		"/v1/collections":       `{"name":"c"}`,
+		"/v1/model-aliases":     `{"name":"a","model":"@local/m"}`,
+	}
+	for path, body := range savedObjects {
+		paths = append(paths, path+"/"+a.ok("POST", path, body).either("id", "data.id"))
+	}
+	bare := a.ok("POST", "/v1/virtual-keys", `{"name":"n","slug":"bare","provider":"openai"}`).get("data.id").Str
+	a.ok("PUT", "/v1/integrations/i/workspaces", `{"workspaces":[{"id":"red","enabled":true}]}`)
+	paths = append(paths, "/v1/virtual-keys/"+bare, "/v1/providers/i")
 	a.ok("PUT", "/v1/admin/workspaces/red", `{"settings":{"user_api_key_rotation_period":30}}`)
 	a.ok("PUT", enforced, `{"rotation_policy":{"rotation_period":"monthly"}}`)
 	for _, path := range paths {

@@ -226,6 +226,7 @@ func (s *scene) editKey(t *rapid.T, slug string) {
 	if err := json.Unmarshal([]byte(shown.Get("model_config").Raw), &settings); err != nil {
 		t.Fatal(err)
 	}
+	before := maps.Clone(settings)
 	body := make(map[string]any)
 	if chance(t, 60) {
 		body["custom_host"] = rapid.SampledFrom([]any{s.host(t), s.host(t), "", nil, shown.Get("custom_host").Value()}).Draw(t, "custom host")
@@ -247,8 +248,33 @@ func (s *scene) editKey(t *rapid.T, slug string) {
 		return
 	}
 	s.edited++
-	s.noteKey(slug, *s.keys[slug], body)
+	h := *s.keys[slug]
+	whole := merged(&h, before, body)
+	s.noteKey(slug, h, whole)
 	s.ask(t, "POST", "/v1/chat/completions", chatOf("m"), "x-gw-virtual-key: "+slug)
+}
+
+// merged is a change of a virtual key that names all its settings: an update keeps those that it does not name. An address
+// among them is no longer the key's if the change takes it away.
+func merged(h *home, before, body map[string]any) map[string]any {
+	settings, given := body["model_config"].(map[string]any)
+	resource, also := body["resourceName"]
+	if !given && !also {
+		return body
+	}
+	all := maps.Clone(before)
+	maps.Copy(all, settings)
+	if also {
+		all["azure_resource_name"] = resource
+	}
+	maps.DeleteFunc(all, func(_ string, value any) bool { return value == nil || value == "" })
+	if was := homeOf(before, "").host; was != "" && was == h.host && homeOf(all, "").host == "" {
+		h.host = ""
+	}
+	whole := maps.Clone(body)
+	delete(whole, "resourceName")
+	whole["model_config"] = all
+	return whole
 }
 
 func (s *scene) addConfig(t *rapid.T) {
