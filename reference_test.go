@@ -118,6 +118,7 @@ var givesCode = regexp.MustCompile(`Code:\s+"([a-z0-9_]+)"` +
 	`|param, code = "\w+", "([a-z_]+)"` +
 	`|Key\("code"\)\.Text\("([a-z_]+)"\)` +
 	`|\.fail\([a-z.]*ctx, http\.\w+, "([a-z_]+)"` +
+	`|\br\.err = &Error\{"([a-z_]+)", ` +
 	`|\.Code == "" .*return "([a-z_]+)"` +
 	`|return "(provider_[a-z]+)"\n`)
 
@@ -136,7 +137,7 @@ func TestReferenceOfErrorCodes(t *testing.T) {
 				codes = append(codes, m[1])
 			}
 		}
-	}, "internal/exchange", "internal/inference", "internal/turns", "internal/upstream", "internal/validation", "providers", "handlers")
+	}, "internal/exchange", "internal/inference", "internal/prompts", "internal/turns", "internal/upstream", "internal/validation", "providers", "handlers")
 	mustBe(t, "error codes", named(t, referencePage, "Errors of the data plane"), codes)
 
 	field, _ := reflect.TypeFor[admin.ErrorData]().FieldByName("ErrorCode")

@@ -300,8 +300,9 @@ func (c *call) stillInvites(i *directory.Invite) error {
 		return nil
 	}
 	if by, ok := c.api.Directory.User(i.InvitedBy); ok {
-		as, copied := *c, *i
-		if as.caller = identity.UserCaller(c.api.Directory, by, nil); as.caller != nil && as.mayInvite(&copied) == nil {
+		copied := *i
+		as := &call{Context: c.Context, api: c.api, tx: c.tx, caller: identity.UserCaller(c.api.Directory, by, nil)}
+		if as.caller != nil && as.mayInvite(&copied) == nil {
 			return nil
 		}
 	}

@@ -21,7 +21,7 @@ type Version struct {
 // Bounds of the versions of an object that are kept. All are in memory, and are written together.
 const (
 	Max     = 100
-	MaxSize = 1 << 20 // bytes; the newest one is kept whatever it takes
+	MaxSize = 4 << 20 // bytes; the newest one is kept whatever it takes
 )
 
 // Size is what versions take, in bytes.
