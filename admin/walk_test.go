@@ -173,7 +173,7 @@ func TestEveryRouteIsForWhoItIsFor(t *testing.T) {
 				case out.status == 401 || out.status >= 500:
 					t.Errorf("%s: %s %s: %d %s", name, method, path, out.status, out.body)
 				default:
-					lacks := out.status == 403 && strings.Contains(out.message(), "lacks the scope")
+					lacks := out.status == 403 && (strings.Contains(out.message(), "lacks the scope") || strings.Contains(out.message(), "does not give the scope"))
 					if lacks == want {
 						t.Errorf("%s: %s %s: %d %s, want allowed: %t", name, method, path, out.status, out.body, want)
 					}

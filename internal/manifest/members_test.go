@@ -28,7 +28,7 @@ var inAPI = map[string]string{
 }
 
 // amount is a member that costs are in dollars of.
-const amount = "a whole number; of costs, a text in US dollars"
+const amount = "a whole number, or for costs a text in US dollars"
 
 // written are members that objects have instead of what is sealed in rows; "": none.
 var written = map[string]string{
