@@ -211,6 +211,7 @@ func TestImportsObeyTheRulesOfTheControlPlane(t *testing.T) {
 		"denied fields":                       {"workspaces", "team", set("export", object{"epoch": 1, "value": object{"denied": []any{"nope"}}}), "].export.value.denied[0]: expected one of"},
 		"metadata":                            {"workspaces", "team", set("metadata", object{"a": strings.Repeat("x", 200)}), "].metadata: expected keys and values"},
 		"no name":                             {"workspaces", "team", set("name", ""), "].name: required"},
+		"another slug of it":                  {"workspaces", "team", set("slug", "other"), "].slug: it does not change"},
 		"a long description":                  {"workspaces", "team", set("description", strings.Repeat("x", 2000)), "].description: expected at most"},
 		"a file outside": {"secret_references", "", func(o object) {
 			o["slug"], o["manager"], o["path"], o["everywhere"] = "f", "file", "../../etc/passwd", true

@@ -35,7 +35,7 @@ var kinds = []kind{
 		check: checkOrganisation, write: writeIssuers, read: readIssuers,
 	},
 	&table[directory.Workspace]{
-		list: "workspaces", kind: audit.Workspaces, collection: "workspace", foreign: true, fixed: []string{"default", "slug"},
+		list: "workspaces", kind: audit.Workspaces, collection: "workspace", foreign: true, fixed: []string{"default"},
 		id: func(w *directory.Workspace) string { return w.ID }, called: func(w *directory.Workspace) string { return w.Slug },
 		unique: func(w *directory.Workspace) []string { return []string{"slug " + w.Slug} },
 		refs: func(w *directory.Workspace) []ref {

@@ -117,6 +117,9 @@ func checkWorkspace(x *session, w, old *directory.Workspace) error {
 	if w.Default != (w.ID == x.workspace) {
 		return wrong("default", "the default workspace is the one with the id %s", DefaultWorkspace)
 	}
+	if old.Slug != "" && w.Slug != old.Slug && !w.Default { // the default one is another in each store
+		return wrong("slug", "it does not change; make another object")
+	}
 	if len(w.Metadata) > 0 {
 		var metadata map[string]string
 		if stdjson.Unmarshal(w.Metadata, &metadata) != nil {
