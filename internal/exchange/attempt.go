@@ -267,8 +267,10 @@ func (x *Exchange) PriceVersion() string {
 
 // cost is the cost of an attempt of a call that was answered with a status. If that is not 200,
 // only usage that the provider reported costs something.
-func (a *Attempt) cost(status int) (cost prices.Amount, known bool) {
-	u := &a.Usage
+func (a *Attempt) cost(status int) (cost prices.Amount, known bool) { return a.costOf(&a.Usage, status) }
+
+// costOf is what an attempt at the model would cost that used this.
+func (a *Attempt) costOf(u *Usage, status int) (cost prices.Amount, known bool) {
 	reported := u.Known || u.Pages > 0 || u.Milliseconds > 0
 	for _, model := range [...]string{a.Model, a.answerModel} {
 		if p := a.price(model); p != nil {

@@ -22,10 +22,8 @@ func (s *Session) soFar() (all []sessionSoFar) {
 		return nil
 	}
 	used := func(a *Attempt, holds []Growing, u prices.Usage, estimated *prices.Usage) {
-		likely := *a
 		u.Add(estimated)
-		likely.Usage = Usage{Known: true, Usage: u}
-		cost, _ := likely.cost(http.StatusSwitchingProtocols)
+		cost, _ := a.costOf(&Usage{Known: true, Usage: u}, http.StatusSwitchingProtocols)
 		all = append(all, sessionSoFar{holds, estimate.Sum(u.Prompt, u.Completion), cost})
 	}
 	used(s.attempt, s.holds, s.reported.Usage, &s.estimated)
