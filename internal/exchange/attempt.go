@@ -267,7 +267,9 @@ func (x *Exchange) PriceVersion() string {
 
 // cost is the cost of an attempt of a call that was answered with a status. If that is not 200,
 // only usage that the provider reported costs something.
-func (a *Attempt) cost(status int) (cost prices.Amount, known bool) { return a.costOf(&a.Usage, status) }
+func (a *Attempt) cost(status int) (cost prices.Amount, known bool) {
+	return a.costOf(&a.Usage, status)
+}
 
 // costOf is what an attempt at the model would cost that used this.
 func (a *Attempt) costOf(u *Usage, status int) (cost prices.Amount, known bool) {
