@@ -114,13 +114,18 @@ func (r *Responses) delete(tx storage.Tx, workspace, id string) (removed total, 
 	if err != nil {
 		return total{}, err
 	}
-	if err := r.rows.Delete(tx, workspace+"/"+id); err != nil {
-		return total{}, err
+	return total{row.size(), 1}, r.drop(tx, sizedOf(row))
+}
+
+// drop removes an entry and its size, of which either may have expired.
+func (r *Responses) drop(tx storage.Tx, entry *sized) error {
+	if err := r.rows.Delete(tx, entry.WorkspaceID+"/"+entry.ID); err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
 	}
-	if err := r.sizes.Delete(tx, sizedOf(row).key()); err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return total{}, err
+	if err := r.sizes.Delete(tx, entry.key()); err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
 	}
-	return total{row.size(), 1}, nil
+	return nil
 }
 
 // added counts what was added to a workspace, and removes its oldest entries if it has too many.
@@ -147,10 +152,10 @@ func (r *Responses) makeRoom(ctx context.Context, step storage.Step, workspace s
 		share = 90
 	}
 	for !found.within(r.shares.limit, share) {
-		var oldest []string
+		var oldest []*sized
 		left := found
 		if err := r.each(ctx, workspace, func(s *sized) bool {
-			oldest = append(oldest, s.ID)
+			oldest = append(oldest, s)
 			left = left.plus(total{-s.Size, -1})
 			return len(oldest) < removedAtOnce && !left.within(r.shares.limit, share)
 		}); err != nil {
@@ -163,8 +168,8 @@ func (r *Responses) makeRoom(ctx context.Context, step storage.Step, workspace s
 			if err := step.Fence(tx); err != nil {
 				return err
 			}
-			for _, id := range oldest {
-				if _, err := r.delete(tx, workspace, id); err != nil && !errors.Is(err, storage.ErrNotFound) {
+			for _, entry := range oldest {
+				if err := r.drop(tx, entry); err != nil {
 					return err
 				}
 			}

@@ -1,7 +1,9 @@
 package stored
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/caddy-gw/gateway/storage"
 )
 
 // Whatever workspaces store, remember, claim and delete, also across restarts, none has more than its share, and
@@ -95,4 +99,46 @@ func TestResponsesOfAWorkspaceAreBounded(t *testing.T) {
 			},
 		})
 	})
+}
+
+// Everything of a removed workspace goes, also what has no size, or whose size alone is left.
+func TestAllResponsesOfARemovedWorkspaceGo(t *testing.T) {
+	t.Parallel()
+	db := open(t)
+	r := NewResponses(db, time.Now)
+	ctx := t.Context()
+	for i := range 3 * removedAtOnce / 2 {
+		if err := r.Remember(ctx, "ws", fmt.Sprint("r", i), "p"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := db.Write(ctx, func(tx storage.Tx) error {
+		return errors.Join(
+			r.rows.Put(tx, &remembered{ID: "old", WorkspaceID: "ws", Slug: "p"}),
+			r.sizes.Put(tx, &sized{WorkspaceID: "ws", ID: "gone", At: time.Now()}),
+			r.rows.Put(tx, &remembered{ID: "other", WorkspaceID: "ws2", Slug: "p"}),
+		)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.room.Wait(ctx, func(ctx context.Context, step storage.Step) error {
+		for range 10 {
+			if more, err := r.RemoveSome(ctx, step, "ws"); err != nil || !more {
+				return err
+			}
+		}
+		return errors.New("it does not end")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]string{"r0": "", "old": "", "r149": ""} {
+		if slug, _, err := r.Recall(ctx, "ws", id); slug != want || err != nil {
+			t.Errorf("%s: %q, %v", id, slug, err)
+		}
+	}
+	if slug, _, err := r.Recall(ctx, "ws2", "other"); slug != "p" || err != nil {
+		t.Errorf("another workspace's: %q, %v", slug, err)
+	}
 }

@@ -10,21 +10,35 @@ import (
 // RemoveSome removes some responses of a workspace in a step, and reports whether
 // there may be more.
 func (r *Responses) RemoveSome(ctx context.Context, step storage.Step, workspace string) (more bool, err error) {
-	var ids []string
+	var entries []*sized
 	err = r.each(ctx, workspace, func(entry *sized) bool {
-		ids = append(ids, entry.ID)
-		return len(ids) < removedAtOnce
+		entries = append(entries, entry)
+		return len(entries) < removedAtOnce
 	})
-	if err != nil || len(ids) == 0 {
+	if err == nil && len(entries) == 0 { // an earlier version stored them without their sizes
+		err = r.db.View(ctx, func(tx storage.Tx) error {
+			entries = nil
+			for row, err := range r.rows.Scan(tx, storage.Range{Prefix: workspace + "/"}) {
+				if err != nil {
+					return err
+				}
+				if entries = append(entries, sizedOf(row)); len(entries) == removedAtOnce {
+					break
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil || len(entries) == 0 {
 		r.shares.forget(workspace)
 		return false, err
 	}
-	return len(ids) == removedAtOnce, r.db.Write(ctx, func(tx storage.Tx) error {
+	return true, r.db.Write(ctx, func(tx storage.Tx) error {
 		if err := step.Fence(tx); err != nil {
 			return err
 		}
-		for _, id := range ids {
-			if _, err := r.delete(tx, workspace, id); err != nil && !errors.Is(err, storage.ErrNotFound) {
+		for _, entry := range entries {
+			if err := r.drop(tx, entry); err != nil {
 				return err
 			}
 		}
