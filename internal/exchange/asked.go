@@ -186,6 +186,7 @@ type content struct {
 	webSearch, fileSearch bool // the provider may search
 
 	mayHaveFiles bool
+	data         *[][]byte // of files, parts of the body in their order; nil: it is not kept
 }
 
 // A body refers to what it does not have, files, earlier turns, saved prompts, and tools of the

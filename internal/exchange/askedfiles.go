@@ -73,6 +73,9 @@ func (c *content) file(data []byte, images *int64) {
 		return
 	}
 	c.text -= int64(len(data))
+	if c.data != nil {
+		*c.data = append(*c.data, data)
+	}
 	for _, begins := range imageBeginnings {
 		if bytes.HasPrefix(data, begins) {
 			*images++

@@ -34,6 +34,8 @@ type Verdict struct {
 	fewMatched  [4]*Rule
 	demand      *estimate.Demand // nil: no policy has asked for it
 	most        prices.Usage     // that it may use
+	text        TextCounter      // of which tokens may be counted; nil: they were, or cannot be
+	textFirst   bool             // they are to be counted before the call is
 	ofModel     map[int]string   // of claims, the model of a batch that has several
 	place       bool             // it takes the place of a batch of its workspace
 }
@@ -104,10 +106,14 @@ var errMoved = errors.New("the groups of rate limits are too busy")
 // maxWait.
 func (l *Limits) Admit(ctx context.Context, workspace string, f Call, ask Scope, maxWait time.Duration) (*Verdict, error) {
 	var late <-chan time.Time
+	var counted *estimate.Demand // with the tokens of its text; nil: they were not counted
 	for moves := 0; moves < maxMoves; {
 		v := &Verdict{limits: l, workspace: workspace}
+		if counted != nil {
+			v.demand, v.most = counted, l.learned.Most(counted)
+		}
 		moved, freed, err := l.admit(ctx, v, workspace, f, ask)
-		if err == nil && !moved && v.Denied == nil && v.Undecided == nil {
+		if err == nil && !moved && !v.refused() {
 			v.begun = l.now()
 			return v, nil
 		}
@@ -117,6 +123,9 @@ func (l *Limits) Admit(ctx context.Context, workspace string, f Call, ask Scope,
 			return nil, err
 		case moved:
 			moves++
+			continue
+		case v.textFirst, v.Denied != nil && v.worthCounting(v.Denied):
+			counted = l.countText(ctx, v)
 			continue
 		case freed == nil || maxWait <= 0 || v.Denied.Batches:
 			return v, nil
@@ -190,8 +199,8 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 	return decision.Admitted && !l.groups.confirm(v.refs), decision.Freed, nil
 }
 
-// refused reports whether a policy has refused the call before it was counted.
-func (v *Verdict) refused() bool { return v.Denied != nil || v.Undecided != nil }
+// refused reports whether a policy has refused the call, or wants the tokens of its text first.
+func (v *Verdict) refused() bool { return v.Denied != nil || v.Undecided != nil || v.textFirst }
 
 // claim adds what a rule counts of a call, if it matches; of a batch, of those of its calls that have one model, unless of is nil.
 func (v *Verdict) claim(claims []ledger.Claim, workspace string, r *Rule, f Call, of *estimate.LinesOf, now time.Time) ([]ledger.Claim, error) {
@@ -221,6 +230,9 @@ func (v *Verdict) claim(claims []ledger.Claim, workspace string, r *Rule, f Call
 			v.Denied = denied
 			return claims, nil
 		case !counts:
+			return claims, nil
+		case v.largeText(&claim, r):
+			v.textFirst = true
 			return claims, nil
 		}
 	}
@@ -266,6 +278,9 @@ func (v *Verdict) asks(f Call) *estimate.Demand {
 	if v.demand == nil {
 		demand := f.Demand(v.limits.learned)
 		v.demand, v.most = &demand, v.limits.learned.Most(&demand)
+		if demand.Lines == nil && demand.Bytes >= leastCounted {
+			v.text, _ = f.(TextCounter)
+		}
 	}
 	return v.demand
 }
@@ -365,7 +380,7 @@ func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim) {
 		}
 		switch {
 		case r.Budget():
-			if d.Spent = !s.MayFit; d.Spent && claims[i].Limit == r.Limit { // otherwise there was no room for a value
+			if d.Spent = !s.MayFit; d.Spent && claims[i].Limit == r.Limit && !v.worthCounting(d) { // otherwise there was no room for a value
 				v.limits.checkAlerts(r, v.workspace, claims[i].Key, s.Limit-s.Remaining-s.Held, true)
 			}
 			d.RetryAfter = v.limits.waits.wait(claims[i].Key)

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-gw/gateway/internal/fairshare"
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/policies/ledger"
 	"github.com/caddy-gw/gateway/storage"
@@ -27,6 +28,7 @@ type Limits struct {
 	ledger   ledger.Counter
 	groups   *groups
 	learned  *estimate.Estimator
+	texts    *fairshare.Semaphore // by workspace, of those that are counted
 	alerts   *alerts
 	tokens   tokens
 	now      func() time.Time
@@ -55,7 +57,7 @@ type active struct {
 // Open loads the policies of a store, whose calls l counts. Close l after the last use, and
 // before it the limits.
 func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time.Time, logger *zap.Logger) (_ *Limits, err error) {
-	p := &Limits{db: db, ledger: l, groups: newGroups(now), learned: estimate.New(), alerts: newAlerts(), now: now, logger: logger}
+	p := &Limits{db: db, ledger: l, groups: newGroups(now), learned: estimate.New(), texts: newTextCounters(), alerts: newAlerts(), now: now, logger: logger}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.tokens.of, p.tokens.max = make(map[string]*tokenUse), MaxTokens
 	rates, err := openStore(ctx, db, "rate-limit", func(p *RateLimit) *Policy { return &p.Policy }, (*RateLimit).Validate, now, p.refresh)

@@ -38,6 +38,8 @@ var encodings = [...]struct {
 	{"gpt-35-turbo", Cl100k}, // on Azure
 	{"davinci-002", Cl100k},
 	{"babbage-002", Cl100k},
+	{"text-embedding-3", Cl100k},
+	{"text-embedding-ada-002", Cl100k},
 }
 
 // EncodingOf returns the encoding of a model, which may be one of a marketplace ("openai/gpt-4o") or a

@@ -13,10 +13,11 @@ func TestModelsHaveTheEncodingsOfTheirFamilies(t *testing.T) {
 		"gpt-4o": O200k, "gpt-4o-mini-2024-07-18": O200k, "chatgpt-4o-latest": O200k, "gpt-4.1-nano": O200k, "gpt-4.5-preview": O200k,
 		"gpt-5": O200k, "gpt-5.1-codex": O200k, "gpt-5-mini": O200k, "o1": O200k, "o3-mini": O200k, "o4-mini": O200k, "gpt-oss-120b": O200k,
 		"gpt-4": Cl100k, "gpt-4-turbo": Cl100k, "gpt-4-0613": Cl100k, "gpt-3.5-turbo": Cl100k, "gpt-35-turbo-16k": Cl100k, "babbage-002": Cl100k,
+		"text-embedding-3-small": Cl100k, "text-embedding-ada-002": Cl100k,
 		"openai/gpt-4o": O200k, "models/openai/gpt-oss-20b:free": O200k,
 		"ft:gpt-4o-mini-2024-07-18:acme::abc": O200k, "ft:gpt-3.5-turbo:acme::abc": Cl100k,
 		"": Unknown, "m": Unknown, "claude-sonnet-4-5": Unknown, "gpt": Unknown, "gpt-4omni": Unknown, "gpt-40": Unknown, "o10": Unknown, "openai/": Unknown,
-		"mistral-o1": Unknown, "text-embedding-3-small": Unknown,
+		"mistral-o1": Unknown,
 	} {
 		if got := EncodingOf(model); got != want {
 			t.Errorf("%s: got %d, want %d", model, got, want)

@@ -51,16 +51,15 @@ func UnquoteBytes(literal []byte) []byte {
 
 // AppendUnquoted appends what Unquote returns.
 func AppendUnquoted(dst, literal []byte) []byte {
-	return appendUnescaped(dst, literal[1:len(literal)-1])
+	return AppendUnescaped(dst, literal[1:len(literal)-1])
 }
 
 func unescape(inside []byte) []byte {
-	return appendUnescaped(make([]byte, 0, len(inside)), inside) // no escape is shorter than what it stands for
+	return AppendUnescaped(make([]byte, 0, len(inside)), inside) // no escape is shorter than what it stands for
 }
 
-// appendUnescaped appends the decoded inside of a string, which is valid because String accepted
-// it.
-func appendUnescaped(dst, inside []byte) []byte {
+// AppendUnescaped appends the decoded inside of a string, or more of a body, which is valid because a Scanner accepted it.
+func AppendUnescaped(dst, inside []byte) []byte {
 	for {
 		i := bytes.IndexByte(inside, '\\')
 		if i < 0 {

@@ -21,6 +21,9 @@ type Demand struct {
 	Bytes, Tokens, Images int64
 	HasUnseen             bool
 
+	// TextTokens is how many tokens the text has at most, which were counted; 0: they were not, and each byte may be one.
+	TextTokens int64
+
 	// Pages of a document and milliseconds of audio, at most; UsualMilliseconds is what is likely.
 	Pages, Milliseconds, UsualMilliseconds int64
 
@@ -64,8 +67,7 @@ func Sum(all ...int64) (sum int64) {
 	return sum
 }
 
-// Bounded reports whether the call can use no more than [Estimator.Most] says, but for the ratio of
-// tokens and bytes.
+// Bounded reports whether the call can use no more than [Estimator.Most] says.
 func (d *Demand) Bounded() bool {
 	if d.Lines != nil { // what is learned of one call says little, but that of thousands is near it
 		return true

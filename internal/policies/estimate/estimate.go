@@ -22,17 +22,18 @@ const (
 
 	scale = 1 << 12 // of ratios: tokens of so many bytes
 
-	// Before anything is learned, a byte is a token at most, and an answer has so many. An image
+	// Before anything is learned, an answer has so many tokens. An image
 	// has no more in any model on the list, and what is not seen of a prompt fills the window of
 	// most models.
-	unlearnedRatio  = scale
+	unlearnedRatio  = scale // of a batch
 	unlearnedAnswer = 4096
 	unlearnedImage  = 50_000
 	unlearnedUnseen = 128_000
 
-	// More is not believed, whatever a provider says: what a byte has in tokens, what an image has, and
+	// More is not believed, whatever a provider says: what a byte has in tokens, what is added to a prompt, what an image has, and
 	// what the longest windows hold.
 	maxRatio  = 4 * scale
+	maxAdded  = 16_384
 	maxImage  = unlearnedImage
 	maxWindow = 2_000_000
 
@@ -62,11 +63,12 @@ func New() *Estimator {
 	return &Estimator{models: make(map[Model]*learned), usedBy: make(map[string]*list.List)}
 }
 
-// learned is what was learned of a model: of its prompts, tokens for a byte of text, for an image,
+// learned is what was learned of a model: of its prompts, tokens for a byte of text, which only batches need, for an image,
 // and for what is not seen; of its answers, how long they are, and tokens for a byte.
 type learned struct {
 	ratio, image, unseen, answer quantity
-	asked, written               average // of the text of prompts, and of answers
+	added                        quantity // to a prompt by its provider: what it has beyond a token for each of its bytes
+	asked, written               average  // of the text of prompts, and of answers
 
 	mu sync.Mutex // of the histograms
 
@@ -151,19 +153,37 @@ func (e *Estimator) of(m Model) *learned {
 	return l
 }
 
-// Most returns what a call may use. The prompt is what 999 of 1000 earlier calls with as much did
-// not exceed, and the answer is what the call bounds it by, or else what 99 of 100 earlier ones
+// Most returns what a call may use. The text of the prompt has a token for each byte at most, if it was not counted; what else is in it is what 999 of 1000
+// earlier calls with as much did not exceed. The answer is what the call bounds it by, or else what 99 of 100 earlier ones
 // did not exceed.
-func (e *Estimator) Most(d *Demand) (most prices.Usage) {
-	if d.Free {
-		return most
-	}
-	if d.Lines != nil {
+func (e *Estimator) Most(d *Demand) prices.Usage {
+	switch {
+	case d.Free:
+		return prices.Usage{}
+	case d.Lines != nil:
 		return d.Lines.Most
 	}
 	l := e.of(d.Model)
-	most.Prompt = Sum(text(d, estimateOr(&l.ratio.most, unlearnedRatio)),
-		min(d.Tokens, MaxTokens), Times(d.Images, estimateOr(&l.image.most, unlearnedImage)))
+	text := d.Bytes
+	if d.TextTokens > 0 {
+		text = min(text, d.TextTokens)
+	}
+	return l.most(d, Sum(text, l.added.most.Load()))
+}
+
+// mostOfLine returns what a call of a batch may use, whose text has the tokens for a byte that 999 of 1000 earlier prompts did not exceed: the lines of
+// a file are too many to be counted, and most of them are as usual.
+func (e *Estimator) mostOfLine(d *Demand) prices.Usage {
+	if d.Free {
+		return prices.Usage{}
+	}
+	l := e.of(d.Model)
+	return l.most(d, text(d, estimateOr(&l.ratio.most, unlearnedRatio)))
+}
+
+// most is what a call may use whose text has so many tokens.
+func (l *learned) most(d *Demand, text int64) (most prices.Usage) {
+	most.Prompt = Sum(text, min(d.Tokens, MaxTokens), Times(d.Images, estimateOr(&l.image.most, unlearnedImage)))
 	if d.HasUnseen {
 		most.Prompt = Sum(most.Prompt, estimateOr(&l.unseen.most, unlearnedUnseen))
 	}
@@ -232,6 +252,7 @@ func (e *Estimator) Learn(d *Demand, prompt, answer, text int64) {
 		l.image.learn((max(0, rest-tokensOf(d.Bytes, usual))+d.Images-1)/d.Images, leastImage, maxImage, most)
 	case d.Bytes > 0 && d.Tokens == 0 && rest > 0:
 		l.ratio.learn(min(rest, MaxTokens/scale)*scale/d.Bytes, leastRatio, maxRatio, most)
+		l.added.learn(max(0, rest-d.Bytes), 0, maxAdded, most)
 		l.asked.learn(rest, d.Bytes)
 	}
 	l.answer.learn(answer/max(d.Choices, 1), 1, maxWindow, mostOfAnswers)

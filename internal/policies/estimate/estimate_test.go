@@ -37,6 +37,7 @@ func TestBeforeAnythingIsLearnedAByteIsAToken(t *testing.T) {
 		"other names":    {Demand{Bytes: 100, Most: -1, Named: 9000}, 100, 9000, false},
 		"larger names":   {Demand{Bytes: 100, Most: 7, Named: 9000}, 100, 9000, true},
 		"in tokens":      {Demand{Bytes: 100, Tokens: 50}, 150, 0, true},
+		"counted":        {Demand{Bytes: 100, TextTokens: 30, Most: 7}, 30, 7, true},
 		"images":         {Demand{Bytes: 100, Images: 2}, 100 + 2*unlearnedImage, 0, false},
 		"unseen":         {Demand{Bytes: 100, HasUnseen: true, Most: 7}, 100 + unlearnedUnseen, 7, false},
 		"without models": {Demand{Bytes: 100, Most: -1, Free: true}, 0, 0, true},
@@ -94,9 +95,10 @@ func TestImagesAndWhatIsNotSeenAreLearned(t *testing.T) {
 			t.Errorf("%d tokens, want %d to %d", n, least, most)
 		}
 	}
-	within(e.Most(&text).Prompt, 2000, 2600)
-	within(e.Most(&images).Prompt, 10_000, 13_000)
-	within(e.Most(&unseen).Prompt, 32_000, 42_600)
+	within(e.Most(&text).Prompt, 4000, 4000)
+	within(e.mostOfLine(&text).Prompt, 2000, 2600)
+	within(e.Most(&images).Prompt, 12_000, 15_000)
+	within(e.Most(&unseen).Prompt, 34_000, 44_600)
 	within(likely(&text), 2000, 2000) // no bucket of a histogram is that exact
 	within(likely(&images), 10_000, 13_000)
 	within(likely(&unseen), 32_000, 42_600)
@@ -114,8 +116,22 @@ func TestWhatIsLearnedHasABound(t *testing.T) {
 		e.Learn(&unseen, 60, 1, 0)
 	}
 	prompt := e.Most(&text).Prompt
-	if prompt < 8000/3 || e.Most(&images).Prompt < prompt+leastImage || e.Most(&unseen).Prompt < prompt+leastUnseen {
+	if prompt != 8000 || e.mostOfLine(&text).Prompt < 8000/3 || e.Most(&images).Prompt < prompt+leastImage || e.Most(&unseen).Prompt < prompt+leastUnseen {
 		t.Errorf("%d, %d and %d tokens", prompt, e.Most(&images).Prompt, e.Most(&unseen).Prompt)
+	}
+}
+
+// What a provider adds to prompts is added to what their text has.
+func TestWhatIsAddedToPromptsIsLearned(t *testing.T) {
+	e := New()
+	short := Demand{Model: Model{Name: "m"}, Bytes: 80, Most: 10}
+	teach(e, short, 400, 10)
+	long := short
+	long.Bytes, long.TextTokens = 8000, 2500
+	for d, want := range map[*Demand]int64{&short: 80 + 320, &long: 2500 + 320} {
+		if n := e.Most(d).Prompt; n < want || n > want+80 {
+			t.Errorf("%d tokens of %d bytes, want %d", n, d.Bytes, want)
+		}
 	}
 }
 
@@ -163,7 +179,7 @@ func TestLearnedBoundsHoldAsOftenAsTheySay(t *testing.T) {
 			if answer > most.Completion {
 				longer++
 			}
-			if prompt > most.Prompt {
+			if prompt > e.mostOfLine(&d).Prompt {
 				dearer++
 			}
 		}
@@ -177,8 +193,8 @@ func TestLearnedBoundsHoldAsOftenAsTheySay(t *testing.T) {
 	}
 	d.Bytes = 4000
 	most := e.Most(&d)
-	if most.Prompt > 2000 {
-		t.Errorf("4000 bytes are taken for %d tokens", most.Prompt)
+	if line := e.mostOfLine(&d); line.Prompt > 2000 {
+		t.Errorf("4000 bytes of a line are taken for %d tokens", line.Prompt)
 	}
 	if u := e.Likely(&d, &most, 400); u.Prompt < 800 || u.Prompt > 1100 || u.Completion != 100 {
 		t.Errorf("likely %+v", u)
@@ -220,7 +236,7 @@ func TestWhatIsLearnedIsBounded(t *testing.T) {
 		d              Demand
 		prompt, answer int64
 	}{
-		"text":     {Demand{Bytes: 100, Most: -1}, 400, maxWindow},
+		"text":     {Demand{Bytes: 100, Most: -1}, 100 + maxAdded, maxWindow},
 		"an image": {Demand{Bytes: 100, Images: 3, Most: 5}, 100 + 3*maxImage, 5},
 		"unseen":   {Demand{Bytes: 100, HasUnseen: true, Most: 5}, 100 + maxWindow, 5},
 	} {

@@ -35,7 +35,7 @@ const maxModelName = 512 // bytes
 
 // Add adds a call, which asks for d. unnamed is why it may be answered by another model; "": it is not.
 func (l *Lines) Add(e *Estimator, d *Demand, unnamed string) {
-	most := e.Most(d)
+	most := e.mostOfLine(d)
 	cost, priced := d.Cost(&most)
 	l.add(&most, cost, priced)
 	switch {

@@ -1,0 +1,116 @@
+package policies
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A texted call has text of which the tokens can be counted.
+type texted struct {
+	call
+	tokens int64
+	times  *atomic.Int64 // that they were
+}
+
+func (c texted) TextTokens() int64 {
+	c.times.Add(1)
+	return c.tokens
+}
+
+func (w *world) texted(demand string, tokens int64) (*Verdict, int64) {
+	w.t.Helper()
+	c := texted{call{"demand": {demand}}, tokens, new(atomic.Int64)}
+	v, err := w.Admit(w.t.Context(), "ws-1", c, ScopeAll, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return v, c.times.Load()
+}
+
+// A byte of text is a token, unless that is much of a limit, or there is no room for it.
+func TestTextIsCountedWhereALimitIsTight(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit, booked int64
+		demand        string // bytes, and tokens of the answer
+		tokens        int64
+		counted       int64 // times
+		reserved      int64 // -1: it is refused
+		spent         bool
+	}{
+		"room for each byte":               {100_000, 0, "4000 100", 1000, 0, 4100, false},
+		"much of the limit":                {10_000, 0, "4000 100", 1000, 1, 1100, false},
+		"more than the limit":              {3000, 0, "4000 100", 1000, 1, 1100, false},
+		"no room for each byte":            {100_000, 98_000, "4000 100", 1000, 1, 1100, false},
+		"no room":                          {100_000, 99_000, "4000 100", 1000, 1, -1, true},
+		"a short text":                     {100, 0, "200 10", 50, 0, -1, true},
+		"no room, whatever its tokens are": {100_000, 99_900, "4000 100", 1, 0, -1, true},
+		"nothing left":                     {100_000, 100_000, "4000 100", 1, 0, -1, true},
+		"each byte is a token":             {100_000, 96_500, "4000 100", 4000, 1, -1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.budget(budgetOf(Tokens, c.limit))
+			if c.booked > 0 {
+				w.settle(w.admit("ws-1", call{"demand": {"1 1"}}), Used{Tokens: c.booked})
+			}
+			v, counted := w.texted(c.demand, c.tokens)
+			switch {
+			case counted != c.counted:
+				t.Errorf("counted %d times", counted)
+			case (v.Denied != nil) != (c.reserved < 0):
+				t.Errorf("refused: %v", v.Denied)
+			case v.Denied != nil && v.Denied.Spent != c.spent:
+				t.Errorf("%+v", v.Denied)
+			}
+			if most := v.Most(); c.reserved >= 0 && most.Prompt+most.Completion != c.reserved {
+				t.Errorf("%d tokens reserved", most.Prompt+most.Completion)
+			}
+		})
+	}
+}
+
+// Whatever earlier calls had for a byte, calls that use as much as their text and their maximum allow overspend nothing.
+func TestTextOverspendsNoBudget(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := newWorld(t)
+		limit := rapid.Int64Range(500, 200_000).Draw(r, "limit")
+		w.budget(budgetOf(Tokens, limit))
+		type open struct {
+			v    *Verdict
+			used int64
+		}
+		var under []open
+		var booked int64
+		end := func(i int) {
+			w.settle(under[i].v, Used{Tokens: under[i].used})
+			booked += under[i].used
+			under = append(under[:i], under[i+1:]...)
+		}
+		for range rapid.IntRange(1, 30).Draw(r, "calls") {
+			if len(under) > 0 && rapid.Bool().Draw(r, "one ends") {
+				end(rapid.IntRange(0, len(under)-1).Draw(r, "which"))
+				continue
+			}
+			bytes := rapid.Int64Range(1, 20_000).Draw(r, "bytes")
+			tokens, most := rapid.Int64Range(1, bytes).Draw(r, "tokens"), rapid.Int64Range(0, 1000).Draw(r, "most")
+			v, _ := w.texted(fmt.Sprint(bytes, " ", most), tokens)
+			if v.Denied != nil {
+				w.Release(v)
+				continue
+			}
+			under = append(under, open{v, rapid.Int64Range(0, tokens+most).Draw(r, "used")})
+			if rapid.Bool().Draw(r, "as much as it may") {
+				under[len(under)-1].used = tokens + most
+			}
+		}
+		for len(under) > 0 {
+			end(0)
+		}
+		if all := w.booked("b")["default"]; booked > limit || all != booked {
+			r.Fatalf("%d of %d, %d are booked", booked, limit, all)
+		}
+	})
+}
