@@ -9,7 +9,7 @@
 //
 // Lists are served from postings: for each value of a field by which rows can be filtered,
 // and each 1024 rows, which of them have it. A list of a million rows with a filter reads a
-// thousand postings, and the rows of its page.
+// thousand postings, of which those of terms that were asked for lately are in memory, and the rows of its page.
 package audit
 
 import (
@@ -99,6 +99,8 @@ type Trail struct {
 	logger   *zap.Logger
 	unknown  atomic.Int64
 	follower follower
+
+	recall recall
 
 	beginnings struct { // times of the first rows of blocks, by the numbers of the rows
 		sync.Mutex

@@ -259,7 +259,8 @@ type block struct {
 func (t *Trail) matching(tx storage.Tx, terms []term, first, last uint64) ([]block, error) {
 	firstBlock, from := blockOf(first)
 	lastBlock, to := blockOf(last)
-	blocks, err := t.having(tx, terms[0], firstBlock, lastBlock)
+	had, err := t.having(tx, terms[0], firstBlock, lastBlock)
+	blocks := slices.Clone(had)
 	for _, one := range terms[1:] {
 		if err != nil || len(blocks) == 0 {
 			return nil, err
@@ -284,10 +285,17 @@ func (t *Trail) matching(tx storage.Tx, terms []term, first, last uint64) ([]blo
 	return blocks, nil
 }
 
-// having returns the blocks in which rows have a term, from first to last, in order.
+// having returns the blocks in which rows have a term, from first to last, in order. They must not be changed.
 func (t *Trail) having(tx storage.Tx, one term, first, last uint64) (blocks []block, err error) {
-	prefix := one.prefix()
-	for blob, err := range t.postings.Scan(tx, storage.Range{Prefix: prefix, Start: one.posting(first)}) {
+	prefix, from := one.prefix(), first
+	known, until, ok := t.recall.get(prefix, first)
+	if ok {
+		blocks, from = upTo(known, last), until+1
+	}
+	if from > last {
+		return blocks, nil
+	}
+	for blob, err := range t.postings.Scan(tx, storage.Range{Prefix: prefix, Start: prefix + numbered(from)}) {
 		if err != nil {
 			return nil, err
 		}
@@ -300,6 +308,9 @@ func (t *Trail) having(tx storage.Tx, one term, first, last uint64) (blocks []bl
 			return nil, err
 		}
 		blocks = append(blocks, block{n, s})
+	}
+	if last > first { // the last one may get more rows
+		t.recall.put(prefix, first, last-1, upTo(blocks, last-1))
 	}
 	return blocks, nil
 }
