@@ -24,6 +24,7 @@ import (
 	"github.com/caddy-gw/gateway/guardrails"
 	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/exchange"
+	"github.com/caddy-gw/gateway/internal/fairshare"
 	"github.com/caddy-gw/gateway/internal/inflight"
 	"github.com/caddy-gw/gateway/internal/mail"
 	"github.com/caddy-gw/gateway/internal/prices"
@@ -119,8 +120,10 @@ type API struct {
 	refusals *throttle
 	// strangers throttles clients of open routes, by their addresses.
 	strangers *throttle
-	written   *quota         // quotas of custom records
-	views     map[string]any // of type view, by path
+	written   *fairshare.Quota // of custom records, by key
+	// Of rows of the audit trail, by workspace: those of changes, and those of refusals.
+	changes, turnedAway *fairshare.Quota
+	views               map[string]any // of type view, by path
 
 	documents *documents
 	defaults  *defaultCollections
@@ -155,7 +158,7 @@ func New(s Services) *API {
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},
 		DefaultFormat: "application/json",
 	}
-	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now), strangers: newThrottle(s.Now), written: newQuota(s.Now), views: make(map[string]any), documents: &documents{forms: make(map[[2]string][]byte)}, defaults: &defaultCollections{directory: s.Directory}}
+	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now), strangers: newThrottle(s.Now), written: newCustomQuota(s.Now), changes: newTrailQuota(trailRowsAtOnce, trailBytesAtOnce, s.Now), turnedAway: newTrailQuota(trailRowsAtOnce, trailBytesAtOnce, s.Now), views: make(map[string]any), documents: &documents{forms: make(map[[2]string][]byte)}, defaults: &defaultCollections{directory: s.Directory}}
 	a.refusal = errorResponses(a.huma.OpenAPI())
 	a.auditLogs()
 	a.organisation()

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -185,6 +186,62 @@ func TestAWriteWithoutItsAuditRowDoesNotHappen(t *testing.T) {
 	}
 	if n := len(a.s.Directory.Workspaces()) + len(a.s.Keyring.APIKeys()); n != 1 {
 		t.Errorf("%d workspaces and keys", n)
+	}
+}
+
+// A workspace adds to the trail what its quota allows, in rows and in bytes: further changes do not happen, and further refusals are
+// not recorded. Neither keeps the other from its rows, nor another workspace or the organisation from theirs.
+func TestWhatAWorkspaceAddsToTheTrailIsBounded(t *testing.T) {
+	const scopes = `"prompts.create","prompts.read","prompts.list"`
+	long := `{"name":"` + strings.Repeat("x", 200) + `-%d"}`
+	for name, c := range map[string]struct {
+		rows, bytes, want int
+		body              string
+		wait              time.Duration
+	}{
+		"rows":  {3, 1 << 20, 3, `{"name":"l-%d"}`, time.Second},
+		"bytes": {100, 5 << 10, 2, long, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAPI(t)
+			a.ok("POST", "/v1/admin/workspaces", `{"name":"red","slug":"red"}`)
+			a.ok("POST", "/v1/admin/workspaces", `{"name":"blue","slug":"blue"}`)
+			key := func(workspace string) string {
+				return a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":[`+scopes+`],"workspace_id":"`+workspace+`"}`).get("key").Str
+			}
+			red, blue := key("red"), key("blue")
+			a.handler.SmallTrailQuotas(c.rows, c.bytes)
+			for range 2 * c.rows {
+				if out := a.as(red, "GET", "/v1/labels/nope", ""); out.status != 404 {
+					t.Fatalf("%d %s", out.status, out.body)
+				}
+			}
+			before := len(a.trail())
+			made := 0
+			var out answer
+			for ; ; made++ {
+				if out = a.as(red, "POST", "/v1/labels", fmt.Sprintf(c.body, made)); out.status != 200 {
+					break
+				}
+			}
+			if wait := out.header.Get("Retry-After"); out.status != 429 || out.code() != "AB06" || wait != fmt.Sprint(c.wait.Seconds()) || !strings.Contains(out.message(), "nothing was changed") || made != c.want {
+				t.Errorf("after %d: %d %s, Retry-After %q", made, out.status, out.body, wait)
+			}
+			if n := int(a.as(red, "GET", "/v1/labels", "").get("total").Int()) - 3; n != made { // 3: those that each workspace has
+				t.Errorf("%d labels are there, and %d were made", n, made)
+			}
+			if n := len(a.trail()) - before; n != made { // and none of the refusal: theirs are spent
+				t.Errorf("%d rows of %d changes", n, made)
+			}
+			if out := a.as(blue, "POST", "/v1/labels", `{"name":"l"}`); out.status != 200 {
+				t.Errorf("another workspace: %d %s", out.status, out.body)
+			}
+			a.ok("POST", "/v1/labels", `{"name":"l"}`)
+			a.now.Add(int64(c.wait))
+			if out := a.as(red, "POST", "/v1/labels", fmt.Sprintf(c.body, made)); out.status != 200 {
+				t.Errorf("later: %d %s", out.status, out.body)
+			}
+		})
 	}
 }
 

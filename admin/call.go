@@ -61,6 +61,7 @@ type call struct {
 	caller   *credentials.Caller
 	record   audit.Record
 	recorded bool
+	charged  bool  // its row is taken from the quota of its workspace
 	item     *item // the row that the request refers to, if it is a single one
 	identify func(c *call)
 	tx       *storage.Txn // of a change
@@ -341,7 +342,7 @@ func (c *call) lacks(scopes ...string) *Error {
 }
 
 // audit records that the call was refused, unless its action has been recorded already.
-// The number of recorded refusals is limited per key.
+// The number of recorded refusals is limited per key and per workspace.
 func (c *call) audit(status int) {
 	if c.recorded {
 		return
@@ -362,6 +363,9 @@ func (c *call) audit(status int) {
 			zap.String("key_id", c.caller.KeyID), zap.Int("per_second", refusalsPerSecond))
 	}
 	c.identifyRefused()
+	if !c.mayRecord(&c.record) {
+		return
+	}
 	if err := c.api.Trail.Refused(context.WithoutCancel(c), &c.record); err != nil {
 		c.api.Logger.Error("recording a refused administrative action", zap.String("action", c.record.Scope), zap.Error(err))
 	}
@@ -397,6 +401,9 @@ func (c *call) update(change func() error) error {
 			return err
 		}
 		c.record.Status = http.StatusOK
+		if err := c.mayAddRow(); err != nil {
+			return err
+		}
 		return c.api.Trail.Add(tx, &c.record)
 	})
 }

@@ -9,6 +9,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
+// SmallTrailQuotas makes the quotas of workspaces for rows of the audit trail smaller than anybody could test.
+func (a *API) SmallTrailQuotas(rowsAtOnce, bytesAtOnce int) {
+	a.changes, a.turnedAway = newTrailQuota(rowsAtOnce, bytesAtOnce, a.Now), newTrailQuota(rowsAtOnce, bytesAtOnce, a.Now)
+}
+
 // Undocumented returns how a response differs from its description in the OpenAPI
 // document.
 func (a *API) Undocumented(r *http.Request, status int, body []byte) []string {

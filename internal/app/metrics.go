@@ -54,7 +54,7 @@ func (a *App) registerMetrics(ctx caddy.Context) (err error) {
 		}, a.overflows)),
 		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Namespace: "caddy", Subsystem: "gw", Name: "records_lost_total",
-			Help: "Records of calls that were lost, because the queue was full or the store could not be written.",
+			Help: "Records of calls that were lost, because the queue was full, the store could not be written, or a workspace had too many of refused calls.",
 		}, a.lostRecords)),
 		telemetry.Register(registry, prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Namespace: "caddy", Subsystem: "gw", Name: "record_bodies_lost_total",

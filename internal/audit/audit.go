@@ -66,6 +66,22 @@ type Change struct {
 	To   string `json:"to,omitempty"`
 }
 
+// Size returns about how much the row of a record takes, in bytes: it and what finds it by its fields.
+func (r *Record) Size() int {
+	const rest = 1 << 10 // names of members, ids, numbers, the seal, and the postings
+	n := rest
+	for _, text := range []string{r.KeyName, r.UserName, r.Resource, r.ResourceName, r.Path, r.Query, r.UserAgent} {
+		n += len(text)
+	}
+	for _, field := range r.Fields {
+		n += len(field)
+	}
+	for _, change := range r.Changes {
+		n += len(change.Field) + len(change.From) + len(change.To)
+	}
+	return n
+}
+
 // Actor is who did something: an API key, a user, or the system.
 type Actor string
 

@@ -25,6 +25,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/caddy-gw/gateway/internal/fairshare"
 	"github.com/caddy-gw/gateway/storage"
 )
 
@@ -85,6 +86,7 @@ type Log struct {
 	custom   archives
 	room     []byte // used by the writer for a row
 
+	refused          *fairshare.Quota // of records of refused calls, by workspace
 	lost, lostBodies atomic.Int64
 
 	trimming *storage.Job
@@ -125,6 +127,7 @@ func Open(ctx context.Context, db *storage.DB, o Options) (*Log, error) {
 		ids:      ids{now: o.Now, random: o.Random},
 		archives: newArchives(db, "logs", "log_bodies", func(size int64) int64 { return size - customShare(size) }),
 		custom:   newArchives(db, "logs_own", "log_bodies_own", customShare),
+		refused:  newRefusedQuota(o.Now),
 		trimming: db.Job("request-log"),
 		changed:  make(chan struct{}, 1),
 		done:     make(chan struct{}),
@@ -157,12 +160,18 @@ func (l *Log) MaxBody() int {
 }
 
 // Add queues a record, which must not be changed afterwards, and reports whether it was
-// queued. It never waits: if there is no room, bodies and then records are dropped and
+// queued. It never waits: if there is no room, or refused calls of the workspace have too many, bodies and then records are dropped and
 // counted. Custom records that are dropped are not counted, because their callers are
 // told.
 func (l *Log) Add(r *Record) bool {
 	r.bound()
-	lost, bodies := l.queue.put(r)
+	admitted, bodies := l.admit(r)
+	lost := !admitted
+	if admitted {
+		var bodiesLost bool
+		lost, bodiesLost = l.queue.put(r)
+		bodies = bodies || bodiesLost
+	}
 	if lost && r.Custom {
 		return false
 	}
