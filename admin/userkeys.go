@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -66,7 +67,10 @@ func (p *rotationPeriod) UnmarshalJSON(b []byte) error {
 		*p = 30
 		return nil
 	}
-	return json.Unmarshal(b, (*int)(p))
+	if json.Unmarshal(b, (*int)(p)) != nil {
+		return errors.New("expected days from 1 to 365, weekly or monthly")
+	}
+	return nil
 }
 
 // Schema describes both.

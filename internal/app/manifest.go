@@ -99,8 +99,8 @@ func (rt *Runtime) serveImport(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "key: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	if err := jsonv2.Unmarshal(q.Document, &in.Document); err != nil {
-		http.Error(w, "the document: "+err.Error(), http.StatusBadRequest)
+	if err := in.Document.UnmarshalJSON(q.Document); err != nil { // by itself, or the error would name a type of Go
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	report, err := rt.manifests.Import(r.Context(), in)

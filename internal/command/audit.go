@@ -15,7 +15,7 @@ import (
 func auditCommand() *cobra.Command {
 	var logs, keys []string
 	verify := withServer(&cobra.Command{
-		Use: "verify", Short: "Says whether rows of the audit trail were removed or changed", Args: cobra.NoArgs,
+		Use: "verify", Short: "Says whether rows of the audit trail were removed or changed",
 		Long: `
 Compares the rows of the audit trail with their seals, the index with the rows,
 and the rows with the checkpoints in Caddy's logs. It says which rows are

@@ -15,7 +15,7 @@ import (
 
 func backupCommand() *cobra.Command {
 	return withServer(&cobra.Command{
-		Use: "backup <file>", Short: "Writes a backup of the store, while the server runs", Args: cobra.ExactArgs(1),
+		Use: "backup <file>", Short: "Writes a backup of the store, while the server runs",
 		Long: `
 Writes all rows of the store to a new file, as they are at one moment, while the
 server runs, and reads the file to verify it.
@@ -69,7 +69,7 @@ func backup(cmd *cobra.Command, s *server, path string) (rows int, err error) {
 func restoreCommand() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
-		Use: "restore <file> --to <dir>", Short: "Writes a backup to a new store", Args: cobra.ExactArgs(1),
+		Use: "restore <file> --to <dir>", Short: "Writes a backup to a new store",
 		Long: `
 Writes a backup to a new store in a directory that does not exist, and compares
 the two. Put the keys next to it as they were (DIR.encryption-key and

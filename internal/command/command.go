@@ -53,7 +53,9 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 }
 
 func commands() []*cobra.Command {
-	return append(badger.Commands(), keyCommand(), workspaceCommand(), auditCommand(), backupCommand(), restoreCommand(), exportCommand(), importCommand(), doctorCommand())
+	all := append(badger.Commands(), keyCommand(), workspaceCommand(), auditCommand(), backupCommand(), restoreCommand(), exportCommand(), importCommand(), doctorCommand())
+	arguments(all)
+	return all
 }
 
 // A runner is what a subcommand does with a server. It returns an error if something is wrong.

@@ -102,7 +102,7 @@ func TestKeysAndWorkspacesAreManaged(t *testing.T) {
 		}
 		c.fails("scopes[0]", "key", "create", "x", "--scope", "nope")
 		c.fails("--expires", "key", "create", "x", "--scope", "logs.view", "--expires", "soon")
-		c.fails("required flag", "key", "create", "x")
+		c.fails("--scope: missing; call it as: gw key create <name> --scope <scopes...>", "key", "create", "x")
 		c.fails("was not found", "workspace", "get", "nope")
 		c.fails("name", "workspace", "delete", "team", "--name", "Other")
 		c.ok("workspace", "delete", "team", "--name", "Team")

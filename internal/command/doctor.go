@@ -11,7 +11,7 @@ import (
 
 func doctorCommand() *cobra.Command {
 	return withServer(&cobra.Command{
-		Use: "doctor", Short: "Says what is wrong with the gateway, and what to do about it", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Says what is wrong with the gateway, and what to do about it",
 		Long: `
 Looks at the store, the keys, the stored credentials, whether each secret that
 is referred to can be fetched, whether each provider answers, and the clock. What

@@ -114,7 +114,8 @@ func TestExitCodes(t *testing.T) {
 		"key": {{"done", "key", "create"}, {"usage", "key nope", `no command "nope"`}},
 		"key create": {
 			{"done", "key create two --workspace team --scope logs.view" + server, "gw-"},
-			{"usage", "key create two" + server, "required flag"},
+			{"usage", "key create two" + server, "--scope: missing; call it as: caddy gw key create <name> --scope"},
+			{"usage", "key create --scope logs.view" + server, "<name>: missing; call it as: caddy gw key create <name> --scope"},
 			{"usage", "key create two --scope logs.view --expires soon" + server, "--expires"},
 			{"unreachable", "key create two --scope logs.view" + nobody, "no process listens"},
 			{"not found", "key create two --workspace nope --scope logs.view" + server, "nope"},
@@ -128,13 +129,13 @@ func TestExitCodes(t *testing.T) {
 		},
 		"key rotate": {
 			{"done", "key rotate " + ids.Get("0.id").Str + server, "gw-"},
-			{"usage", "key rotate" + server, "arg"},
+			{"usage", "key rotate" + server, ": missing; call it as: caddy gw "},
 			{"unreachable", "key rotate " + unknown + nobody, "no process listens"},
 			{"not found", "key rotate " + unknown + server, "was not found"},
 			{"refused", "key rotate " + ids.Get("0.id").Str + server, "(409)"}, // as the secret before still works
 		},
 		"key revoke": {
-			{"usage", "key revoke" + server, "arg"},
+			{"usage", "key revoke" + server, ": missing; call it as: caddy gw "},
 			{"unreachable", "key revoke " + unknown + nobody, "no process listens"},
 			{"not found", "key revoke " + unknown + server, "was not found"},
 			{"done", "key revoke " + ids.Get("1.id").Str + server, ""},
@@ -142,24 +143,24 @@ func TestExitCodes(t *testing.T) {
 		"workspace": {{"done", "workspace", "create"}, {"usage", "workspace nope", `no command "nope"`}},
 		"workspace create": {
 			{"done", "workspace create Other --slug other" + server, "-"},
-			{"usage", "workspace create" + server, "arg"},
+			{"usage", "workspace create" + server, ": missing; call it as: caddy gw "},
 			{"unreachable", "workspace create Other" + nobody, "no process listens"},
 			{"refused", "workspace create Other --slug team" + server, "(409)"},
 		},
 		"workspace list": {
 			{"done", "workspace list" + server, "Team"},
-			{"usage", "workspace list --nope" + server, "unknown flag"},
+			{"usage", "workspace list --nope" + server, "unknown flag: --nope; call it as: caddy gw workspace list"},
 			{"unreachable", "workspace list" + nobody, "no process listens"},
 		},
 		"workspace get": {
 			{"done", "workspace get team" + server, `"Team"`},
-			{"usage", "workspace get" + server, "arg"},
+			{"usage", "workspace get" + server, ": missing; call it as: caddy gw "},
 			{"unreachable", "workspace get team" + nobody, "no process listens"},
 			{"not found", "workspace get nope" + server, "was not found"},
 		},
 		"workspace delete": {
 			{"done", "workspace delete other --name Other" + server, ""},
-			{"usage", "workspace delete team" + server, "required flag"},
+			{"usage", "workspace delete team" + server, "--name: missing; call it as: caddy gw workspace delete <id or slug> --name"},
 			{"unreachable", "workspace delete team --name Team" + nobody, "no process listens"},
 			{"not found", "workspace delete nope --name Team" + server, "was not found"},
 			{"refused", "workspace delete team --name Other" + server, "(400)"},
@@ -174,13 +175,13 @@ func TestExitCodes(t *testing.T) {
 		},
 		"backup": {
 			{"done", "backup " + in("backup") + server, "was verified"},
-			{"usage", "backup" + server, "arg"},
+			{"usage", "backup" + server, ": missing; call it as: caddy gw "},
 			{"unreachable", "backup " + in("backup2") + nobody, "no process listens"},
 			{"refused", "backup " + in("backup") + server, "file exists"},
 		},
 		"restore": {
 			{"done", "restore " + in("before") + " --to " + in("restored"), "was compared"},
-			{"usage", "restore " + in("before"), "required flag"},
+			{"usage", "restore " + in("before"), "--to: missing; call it as: caddy gw restore <file> --to"},
 			{"refused", "restore " + in("before") + " --to " + in("restored"), "is not empty"},
 			{"refused", "restore " + in("text") + " --to " + in("restored2"), "backup"},
 		},
@@ -193,7 +194,7 @@ func TestExitCodes(t *testing.T) {
 		"import": {
 			{"done", "import " + in("document") + pass + server, ""},
 			{"told", "import --dry-run " + in("document") + pass + server, ""},
-			{"usage", "import" + server, "arg"},
+			{"usage", "import" + server, ": missing; call it as: caddy gw "},
 			{"unreachable", "import " + in("document") + pass + nobody, "no process listens"},
 			{"refused", "import " + in("text") + pass + server, ""},
 		},
@@ -212,7 +213,7 @@ func TestExitCodes(t *testing.T) {
 		"salvage": {
 			{"done", "salvage --dir " + in("sound") + " --to " + in("whole"), "rows are in the new store"},
 			{"told", "salvage --dir " + in("damaged") + " --to " + in("saved"), "Lost"},
-			{"usage", "salvage --dir " + in("sound"), "required flag"},
+			{"usage", "salvage --dir " + in("sound"), "--to: missing; call it as: caddy gw salvage --to"},
 			{"not found", "salvage --dir " + in("nope") + " --to " + in("whole2"), "nope"},
 			{"refused", "salvage --dir " + in("sound") + " --to " + in("whole"), "whole"},
 		},

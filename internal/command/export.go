@@ -27,7 +27,7 @@ func exportCommand() *cobra.Command {
 	var output, file string
 	var without bool
 	cmd := withServer(&cobra.Command{
-		Use: "export", Short: "Writes the control plane as a YAML document", Args: cobra.NoArgs,
+		Use: "export", Short: "Writes the control plane as a YAML document",
 		Long: `
 Writes the whole control plane as a YAML document that can be read, compared and
 kept in git: settings, workspaces, users, credentials, configs, prompts,
@@ -137,7 +137,7 @@ func importCommand() *cobra.Command {
 	var file string
 	var dry, missing, pruning bool
 	cmd := withServer(&cobra.Command{
-		Use: "import <file>", Short: "Makes the control plane what a document says", Args: cobra.ExactArgs(1),
+		Use: "import <file>", Short: "Makes the control plane what a document says",
 		Long: `
 Reads a document of caddy gw export, or one written by hand, from a file, or
 from the standard input if it is called -. Objects that differ are changed and

@@ -3,11 +3,17 @@ package command_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
 )
@@ -305,6 +311,34 @@ func TestImportsObeyTheRulesOfTheControlPlane(t *testing.T) {
 	if out := c.ok("import", d.file(t), "--dry-run"); !strings.Contains(out, "5 objects would be written") {
 		t.Error(out)
 	}
+	// Guardrails that are new are those of configs, of a workspace and of the organisation, and labels are named as the document has them.
+	d = readExport(t, export)
+	const other, third = "018f0000-0000-7000-8000-0000000000ab", "018f0000-0000-7000-8000-0000000000ac"
+	named := func(id, slug string, more object) object {
+		maps.Copy(more, object{"id": id, "name": slug, "workspace_id": workspace, "slug": slug})
+		return more
+	}
+	d["guardrails"] = append(d["guardrails"].([]any), named(own, "pg-new", object{"versions": []any{object{
+		"number": 1, "checks": []any{object{"id": "default.contains", "parameters": object{"words": []any{"x"}, "operator": "none"}}}, "actions": object{"deny": true},
+	}}}))
+	d["configs"] = append(d["configs"].([]any), named(other, "pc-guarded", object{"versions": version(object{"virtual_key": "own", "input_guardrails": []any{"pg-new"}, "output_guardrails": []any{own}})}))
+	d.of(t, "workspaces", workspace)["guardrails"] = object{"input": []any{own}}
+	d.of(t, "labels", "beta")["name"] = "gamma"
+	tone := d.of(t, "prompts", "Tone")
+	tone["labels"] = object{beta: 1}
+	by := d.of(t, "configs", "By label")
+	by["versions"] = append(by["versions"].([]any), object{"number": 2, "config": object{"prompt_id": labelled + "@gamma"}})
+	using := func(label string) object {
+		return named(third, "pp-toned", object{"published": 1, "versions": []any{object{"number": 1, "string": "{{>" + tone["slug"].(string) + "@" + label + "}}", "virtual_key": "own", "parameters": object{"model": "m"}}}})
+	}
+	before := d["prompts"].([]any)
+	d["prompts"] = append(slices.Clone(before), using("gamma"))
+	if out := c.ok("import", d.file(t), "--dry-run"); !strings.Contains(out, "7 objects would be written") {
+		t.Error(out)
+	}
+	d["prompts"] = append(slices.Clone(before), using("beta"))
+	c.fails("@beta", "import", d.file(t), "--dry-run")
+
 	missing := document{"format": 1, "configs": []any{object{"id": own, "name": "New", "workspace_id": workspace, "slug": "pc-new", "versions": version(object{"provider": "@nope"})}}}
 	out := c.ok("import", missing.file(t), "--dry-run", "--allow-missing")
 	for _, want := range []string{"1 objects would be written", "Not in the document, and kept:", "  users boss@example.com (", "  integrations aws ("} {
@@ -363,4 +397,90 @@ func TestImportsPruneWhatADocumentDoesNotHave(t *testing.T) {
 	d := readExport(t, c.ok("export", "--without-secrets", "--json"))
 	d["virtual_keys"] = []any{}
 	c.fails("deleting virtual_keys own", "import", d.file(t), "--prune")
+}
+
+// goWords are what no error says to whoever wrote a document.
+var goWords = regexp.MustCompile(`(?i)json: |unmarshal|jsontext|\bgo (?:type|value|struct|string|int)|manifest\.|credentials\.|strconv|invalid character|struct`)
+
+// Every error about a value names the member by its place in the document, in the words of the API.
+func TestImportsNameTheMemberThatIsWrong(t *testing.T) {
+	g, c := running(t)
+	fill(g)
+	export := c.ok("export", "--without-secrets", "--json")
+	tried := 0
+	try := func(t *testing.T, document, at string) {
+		t.Helper()
+		tried++
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+g.AdminAt+"/gw/import", strings.NewReader(`{"dry_run":true,"document":`+document+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		a, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		body, err := io.ReadAll(a.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.StatusCode == 200 { // any value will do
+			return
+		}
+		if a.StatusCode != 400 || !bytes.HasPrefix(body, []byte(at)) || goWords.Match(body) {
+			t.Errorf("%s: %d %s", at, a.StatusCode, body)
+		}
+	}
+	for _, one := range [][2]string{
+		{`[]`, "the document: expected an object"},
+		{`{"format":1,"format":1}`, "format: it is given twice"},
+		{`{"format":2}`, "format: expected 1, got 2"},
+		{`{"format":1,"nope":[]}`, "nope: unknown member"},
+		{`{"format":1,"labels":{}}`, "labels: expected an array of objects"},
+		{`{"format":1,"labels":[7]}`, "labels[0]: expected an object"},
+	} {
+		try(t, one[0], one[1])
+	}
+	// walk sends the document with each value replaced by one of another type.
+	var walk func(kind, path string, v gjson.Result, depth int)
+	walk = func(kind, path string, v gjson.Result, depth int) {
+		for _, wrong := range []string{`7`, `"x"`, `[7]`, `{"x":7}`} {
+			if other := gjson.Parse(wrong); other.Type == v.Type && other.IsArray() == v.IsArray() && other.IsObject() == v.IsObject() {
+				continue
+			}
+			changed, err := sjson.SetRaw(export, path, wrong)
+			if err != nil {
+				t.Fatal(path, err)
+			}
+			try(t, changed, kind+"[0]")
+			if depth > 1 {
+				break
+			}
+		}
+		if depth == 4 {
+			return
+		}
+		n := 0
+		v.ForEach(func(key, inner gjson.Result) bool {
+			step := key.String()
+			if v.IsArray() {
+				step = strconv.Itoa(n)
+			}
+			if n++; v.IsArray() && n > 1 {
+				return false
+			}
+			walk(kind, path+"."+strings.NewReplacer(".", `\.`, "*", `\*`, "?", `\?`).Replace(step), inner, depth+1)
+			return true
+		})
+	}
+	gjson.Parse(export).ForEach(func(kind, list gjson.Result) bool {
+		if list.IsArray() {
+			walk(kind.Str, kind.Str+".0", list.Get("0"), 0)
+		}
+		return true
+	})
+	if tried < 300 {
+		t.Errorf("%d documents were tried", tried)
+	}
 }

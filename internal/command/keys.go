@@ -14,7 +14,7 @@ func keyCommand() *cobra.Command {
 	var scopes []string
 	var organisation bool
 	create := withServer(&cobra.Command{
-		Use: "create <name> --scope <scopes...>", Short: "Creates an API key, and prints it", Args: cobra.ExactArgs(1),
+		Use: "create <name> --scope <scopes...>", Short: "Creates an API key, and prints it",
 		Long: `
 Creates an API key for a workspace, or with --organisation for the organisation,
 and prints it. It cannot be shown again.`,
@@ -52,7 +52,7 @@ and prints it. It cannot be shown again.`,
 	_ = create.MarkFlagRequired("scope")
 
 	var of string
-	list := withServer(&cobra.Command{Use: "list", Short: "Lists API keys", Args: cobra.NoArgs}, func(cmd *cobra.Command, _ []string, s *server) error {
+	list := withServer(&cobra.Command{Use: "list", Short: "Lists API keys"}, func(cmd *cobra.Command, _ []string, s *server) error {
 		path := "/api-keys"
 		if of != "" {
 			path += "?workspace_id=" + url.QueryEscape(of)
@@ -67,7 +67,7 @@ and prints it. It cannot be shown again.`,
 
 	var transition time.Duration
 	rotate := withServer(&cobra.Command{
-		Use: "rotate <id>", Short: "Gives an API key another secret, and prints it", Args: cobra.ExactArgs(1),
+		Use: "rotate <id>", Short: "Gives an API key another secret, and prints it",
 		Long: `
 Gives an API key another secret, and prints it. The one before works for
 the transition, so that it can be replaced everywhere.`,
@@ -80,7 +80,7 @@ the transition, so that it can be replaced everywhere.`,
 	})
 	rotate.Flags().DurationVar(&transition, "transition", 0, "How long both secrets work (default: 30m, or that of the rotation policy)")
 
-	revoke := withServer(&cobra.Command{Use: "revoke <id>", Short: "Revokes an API key", Args: cobra.ExactArgs(1)}, func(cmd *cobra.Command, args []string, s *server) error {
+	revoke := withServer(&cobra.Command{Use: "revoke <id>", Short: "Revokes an API key"}, func(cmd *cobra.Command, args []string, s *server) error {
 		_, err := s.do(cmd.Context(), http.MethodDelete, "/gw/v1/api-keys/"+url.PathEscape(args[0]), nil)
 		return err
 	})

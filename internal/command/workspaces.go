@@ -9,7 +9,7 @@ import (
 )
 
 func workspaceCommand() *cobra.Command {
-	list := withServer(&cobra.Command{Use: "list", Short: "Lists workspaces", Args: cobra.NoArgs}, func(cmd *cobra.Command, _ []string, s *server) error {
+	list := withServer(&cobra.Command{Use: "list", Short: "Lists workspaces"}, func(cmd *cobra.Command, _ []string, s *server) error {
 		workspaces, err := s.list(cmd.Context(), "/admin/workspaces")
 		if err != nil {
 			return err
@@ -18,7 +18,7 @@ func workspaceCommand() *cobra.Command {
 	})
 
 	var slug, description string
-	create := withServer(&cobra.Command{Use: "create <name>", Short: "Creates a workspace, and prints its id", Args: cobra.ExactArgs(1)}, func(cmd *cobra.Command, args []string, s *server) error {
+	create := withServer(&cobra.Command{Use: "create <name>", Short: "Creates a workspace, and prints its id"}, func(cmd *cobra.Command, args []string, s *server) error {
 		body := map[string]any{"name": args[0]}
 		if slug != "" {
 			body["slug"] = slug
@@ -39,7 +39,7 @@ func workspaceCommand() *cobra.Command {
 	create.Flags().StringVar(&slug, "slug", "", "Its slug (default: made from the name)")
 	create.Flags().StringVar(&description, "description", "", "A description")
 
-	get := withServer(&cobra.Command{Use: "get <id or slug>", Short: "Shows a workspace as JSON", Args: cobra.ExactArgs(1)}, func(cmd *cobra.Command, args []string, s *server) error {
+	get := withServer(&cobra.Command{Use: "get <id or slug>", Short: "Shows a workspace as JSON"}, func(cmd *cobra.Command, args []string, s *server) error {
 		answer, err := s.do(cmd.Context(), http.MethodGet, "/gw/v1/admin/workspaces/"+url.PathEscape(args[0]), nil)
 		if err != nil {
 			return err
@@ -50,7 +50,7 @@ func workspaceCommand() *cobra.Command {
 	var name string
 	var force bool
 	remove := withServer(&cobra.Command{
-		Use: "delete <id or slug> --name <name>", Short: "Deletes a workspace", Args: cobra.ExactArgs(1),
+		Use: "delete <id or slug> --name <name>", Short: "Deletes a workspace",
 		Long: `
 Deletes a workspace, whose name has to be given so that it is not another one.
 With --force, it is deleted with everything that it has.`,

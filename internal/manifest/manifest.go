@@ -88,7 +88,7 @@ func (d Document) MarshalJSON() ([]byte, error) {
 func (d *Document) UnmarshalJSON(text []byte) error {
 	var members map[string]jsontext.Value
 	if err := json.Unmarshal(text, &members); err != nil {
-		return err
+		return misread("", err)
 	}
 	if got := string(members["format"]); got != fmt.Sprint(Format) {
 		return fmt.Errorf("format: expected %d, got %s", Format, credentials.Clip(got))

@@ -248,13 +248,10 @@ func idsOf(text []byte) string {
 // misread says where an object has another form than its rows.
 func misread(at string, err error) error {
 	field, message := validation.Misread(err)
-	switch {
-	case field == "":
-		return wrong(at, "%s", message)
-	case field[0] != '[':
+	if at != "" && field != "" && field[0] != '[' {
 		field = "." + field
 	}
-	return wrong(at+field, "%s", message)
+	return wrong(cmp.Or(at+field, "the document"), "%s", message)
 }
 
 // printable reports whether a text can be an id, a slug or a name.

@@ -16,7 +16,7 @@ import (
 // Commands returns the commands that look after the files of a store: verify and salvage.
 func Commands() []*cobra.Command {
 	verify := &cobra.Command{
-		Use: "verify", Short: "Says which files of the store are damaged or missing", Args: cobra.NoArgs,
+		Use: "verify", Short: "Says which files of the store are damaged or missing",
 		Long: `
 Reads all files of the store, a Badger database in a directory, and says which
 are damaged or missing. It changes nothing. Caddy must not be running with the
@@ -24,7 +24,7 @@ store.`,
 		RunE: caddycmd.WrapCommandFuncForCobra(cmdVerify),
 	}
 	salvage := &cobra.Command{
-		Use: "salvage", Short: "Writes what can be read to a new store", Args: cobra.NoArgs,
+		Use: "salvage --to <dir>", Short: "Writes what can be read to a new store",
 		Long: `
 Writes all that can be read in a damaged store to a new one, in a directory that
 does not exist, and says what is lost. It does not change the damaged one. Caddy
