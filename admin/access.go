@@ -37,8 +37,11 @@ type IntegrationWorkspace struct {
 }
 
 type workspaceAccess struct {
-	ListedLimits
+	ListedLimits                 // of which at most one rate limit
 	ID                    string `json:"id" minLength:"1" maxLength:"255" doc:"Id or slug."`
+	Slug                  string `json:"slug,omitempty" doc:"As it is shown; ignored."`
+	Name                  string `json:"name,omitempty" doc:"As it is shown; ignored."`
+	LastResetAt           string `json:"last_reset_at,omitempty" nullable:"true" doc:"As it is shown; ignored."`
 	Enabled               flag   `json:"enabled"`
 	ResetUsage            flag   `json:"reset_usage,omitempty" doc:"Whether what was used of its budget becomes 0."`
 	CreateDefaultProvider *flag  `json:"create_default_provider,omitempty"`

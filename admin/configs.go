@@ -100,7 +100,7 @@ type updateConfig struct {
 	Slug         string      `json:"slug,omitempty" maxLength:"255" doc:"That of the path, which some clients repeat."`
 	Name         *string     `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Config       *configText `json:"config,omitempty"`
-	VersionID    string      `json:"version_id,omitempty" maxLength:"255" doc:"Rolls back: the text of this version, by its id or number, becomes the newest one. Not allowed with config."`
+	VersionID    string      `json:"version_id,omitempty" maxLength:"255" doc:"Rolls back: the text of this version, by its id or number, becomes the newest one. With config, it is the newest one, as it is shown."`
 	IsDefault    *flag       `json:"isDefault,omitempty"`
 	Status       string      `json:"status,omitempty" enum:"active,archived"`
 	AllowMissing flag        `json:"allow_missing,omitempty" doc:"Whether what the config names need not exist yet."`
@@ -225,9 +225,9 @@ func (c *call) updateConfig(s *routing.Saved, in *updateConfig) (*savedConfig, e
 func (c *call) nextText(s *routing.Saved, in *updateConfig) (string, error) {
 	old := s.Current()
 	switch {
-	case in.VersionID != "" && in.Config != nil:
+	case in.Config != nil && in.VersionID != "" && in.VersionID != old.ID: // which a client sends back as it was shown
 		return "", invalid("version_id", "expected either config or version_id, not both")
-	case in.VersionID != "":
+	case in.Config == nil && in.VersionID != "":
 		var ok bool
 		if old, ok = s.Version(in.VersionID); !ok {
 			return "", unknownReference("version_id", "the config has no version %q", credentials.Clip(in.VersionID))
@@ -239,11 +239,14 @@ func (c *call) nextText(s *routing.Saved, in *updateConfig) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sent := text
-	if in.Config != nil {
-		sent = string(*in.Config)
+	if in.Config == nil { // rolled back
+		return c.configText(text, text, s.WorkspaceID, bool(in.AllowMissing))
 	}
-	return c.configText(sent, text, s.WorkspaceID, bool(in.AllowMissing))
+	sent, err := c.configText(string(*in.Config), text, s.WorkspaceID, bool(in.AllowMissing))
+	if err == nil && sent == text { // as it was shown
+		return "", nil
+	}
+	return sent, err
 }
 
 // configText checks a config and returns its text, with masked secrets replaced by

@@ -67,7 +67,7 @@ type createGuardrail struct {
 type updateGuardrail struct {
 	GuardrailFields
 	Name      *string `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	VersionID string  `json:"version_id,omitempty" maxLength:"255" doc:"Rolls back: what this version says, by its id or number, becomes the newest one. Not allowed with checks or actions."`
+	VersionID string  `json:"version_id,omitempty" maxLength:"255" doc:"Rolls back: what this version says, by its id or number, becomes the newest one. With checks or actions, it is the newest one, as it is shown."`
 }
 
 // savedGuardrail is the response to a write.
@@ -261,9 +261,9 @@ func (c *call) nextGuardrailText(g *hooks.Guardrail, in *updateGuardrail) (*hook
 	changes := in.Checks != nil || in.Actions != nil
 	old := g.Current()
 	switch {
-	case in.VersionID != "" && changes:
+	case changes && in.VersionID != "" && in.VersionID != old.ID: // which a client sends back as it was shown
 		return nil, invalid("version_id", "expected either checks and actions or version_id, not both")
-	case in.VersionID != "":
+	case !changes && in.VersionID != "":
 		var ok bool
 		if old, ok = g.Version(in.VersionID); !ok {
 			return nil, unknownReference("version_id", "the guardrail has no version %q", credentials.Clip(in.VersionID))
@@ -275,7 +275,11 @@ func (c *call) nextGuardrailText(g *hooks.Guardrail, in *updateGuardrail) (*hook
 	if err != nil {
 		return nil, err
 	}
-	return c.guardrailText(&in.GuardrailFields, text)
+	sent, err := c.guardrailText(&in.GuardrailFields, text)
+	if err == nil && changes && string(sent.Checks) == string(text.Checks) && string(sent.Actions) == string(text.Actions) { // as it was shown
+		return nil, nil //nolint:nilnil // likewise
+	}
+	return sent, err
 }
 
 // guardrailText returns what is sent of a guardrail, and for the rest what it was, if that is valid.

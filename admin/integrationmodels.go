@@ -42,6 +42,7 @@ type modelHost struct {
 
 type updateModel struct {
 	Slug           string                      `json:"slug" minLength:"1" maxLength:"255"`
+	Name           string                      `json:"name,omitempty" doc:"As it is shown; ignored."`
 	Enabled        flag                        `json:"enabled"`
 	IsCustom       Optional[flag]              `json:"is_custom,omitempty"`
 	IsFinetune     Optional[flag]              `json:"is_finetune,omitempty"`

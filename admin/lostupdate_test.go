@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"sync"
@@ -143,10 +144,10 @@ func TestConcurrentChangesOfTwoControlPlanesAreAllKept(t *testing.T) {
 	path := "/v1/configs/" + a.ok("POST", "/v1/configs", `{"name":"c","config":{"retry":{"attempts":1}}}`).get("slug").Str
 	const each = 10
 	var group sync.WaitGroup
-	for _, plane := range []*api{a, a.second()} {
+	for n, plane := range []*api{a, a.second()} {
 		group.Go(func() {
-			for range each {
-				if out := plane.do("PUT", path, `{"config":{"retry":{"attempts":2}}}`); out.status != 200 {
+			for i := range each {
+				if out := plane.do("PUT", path, fmt.Sprintf(`{"config":{"override_params":{"user":"%d of %d"}}}`, i, n)); out.status != 200 {
 					t.Errorf("%d %s", out.status, out.body)
 				}
 			}

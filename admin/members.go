@@ -174,7 +174,7 @@ func (a *API) members(workspaces *resource[directory.Workspace]) {
 		case err != nil:
 			return nil, err
 		case role == m.Role:
-			return nil, invalid("role", "the member has the role %s already", role)
+			return &empty{}, nil // as it was shown
 		}
 		for _, r := range []roles.Workspace{role, m.Role} {
 			if err := c.mayGive("role", r); err != nil {

@@ -91,7 +91,7 @@ func (a *API) users() {
 	update(a, users, func(c *call, u *directory.User, in *updateUser) error {
 		role := roles.Organisation(in.Role)
 		if role == u.Role {
-			return invalid("role", "the user has the role %s already", role)
+			return nil // as it was shown
 		}
 		if err := c.changesOwner(u, role == roles.Owner); err != nil {
 			return err
