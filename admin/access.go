@@ -49,8 +49,8 @@ type workspaceAccess struct {
 }
 
 type updateGlobalAccess struct {
-	ListedLimits
-	Enabled flag `json:"enabled"`
+	ListedLimits      // of which at most one rate limit
+	Enabled      flag `json:"enabled"`
 }
 
 type updateAccess struct {
@@ -87,6 +87,9 @@ func (c *call) setAccessLimits(i *credentials.Integration, workspace string, in 
 	limits, err := in.limits(inside)
 	if err != nil {
 		return err
+	}
+	if len(limits.rates.Value) > 1 {
+		return invalid(inside+"rate_limits", "expected one limit at most")
 	}
 	of := policies.Carried{Carrier: policies.KeyIntegration, ID: i.ID, OrganisationID: i.OrganisationID, EachWorkspace: workspace == ""}
 	if workspace != "" {

@@ -43,6 +43,7 @@ type route struct {
 	identify  func(c *call)             // tells the record what a refused request is about; may be nil
 	inner     string                    // the parameter by which the record names it, where there is one
 	open      bool                      // it needs no API key: the request itself has what proves that it may
+	public    bool                      // it answers also callers without an API key, who are strangers
 }
 
 // systemResources are the resources that the data-service token may read, by the
@@ -100,8 +101,12 @@ func register[I, O any](a *API, rt route, handle func(c *call, in *I) (*O, error
 	if rt.anyone {
 		needs = "Needs no scope."
 	}
-	if rt.open {
+	switch {
+	case rt.open:
 		needs, security, middleware = "Needs no API key.", []map[string][]string{{}}, a.admit(rt)
+	case rt.public:
+		needs = "Callers without an API key are told what everybody may know, and others what they may see. " + needs
+		security, middleware = append([]map[string][]string{{}}, a.huma.OpenAPI().Security...), a.admitOrAuthorise(rt)
 	}
 	for i, p := range paths {
 		operation := huma.Operation{
@@ -204,6 +209,19 @@ func (a *API) admit(rt route) func(huma.Context, func(huma.Context)) {
 		caller := &credentials.Caller{KeyID: rt.path, OrganisationID: a.Directory.Organisation().ID}
 		c := &call{Context: r.Context(), api: a, caller: caller, record: a.newRecord(&rt, caller, r), item: rt.item(r), stranger: client}
 		c.serve(ctx, next)
+	}
+}
+
+// admitOrAuthorise admits whoever sends no API key, and authorises whoever does.
+func (a *API) admitOrAuthorise(rt route) func(huma.Context, func(huma.Context)) {
+	stranger, known := a.admit(rt), a.authorise(rt)
+	return func(ctx huma.Context, next func(huma.Context)) {
+		r, _ := humago.Unwrap(ctx)
+		if r.Context().Value(operatorKey{}) == nil && a.Headers.ServiceKey(r.Header, a.Authenticator) == "" {
+			stranger(ctx, next)
+			return
+		}
+		known(ctx, next)
 	}
 }
 

@@ -122,7 +122,7 @@ func TestObjectsHaveLimitsOfTheirOwn(t *testing.T) {
 	a.ok("PUT", "/v1/integrations/main/workspaces", `{"workspaces":[{"id":"red","enabled":true}]}`)
 	a.ok("POST", "/v1/virtual-keys", `{"name":"vk","slug":"vk","provider":"openai","key":"sk","workspace_id":"red"}`)
 	const budget = `{"credit_limit":2.5,"alert_threshold":1,"periodic_reset":"weekly"}`
-	const rates = `[{"type":"requests","unit":"rpm","value":5},{"type":"tokens","unit":"rpd","value":9}]`
+	const oneRate, twoRates = `[{"type":"requests","unit":"rpm","value":5}]`, `[{"type":"requests","unit":"rpm","value":5},{"type":"tokens","unit":"rpd","value":9}]`
 	for name, c := range map[string]struct {
 		path, in, out string // in: what stands around the limits
 		lists         bool
@@ -137,7 +137,14 @@ func TestObjectsHaveLimitsOfTheirOwn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, first := budget, ""
+			b, first, rates := budget, "", twoRates
+			if strings.Contains(c.path, "integrations") { // whose workspaces have one
+				rates = oneRate
+				out := a.do("PUT", c.path, strings.Replace(c.in, "%", `"rate_limits":`+twoRates, 1))
+				if out.status != 400 || !strings.Contains(out.message(), "rate_limits: expected one limit at most") {
+					t.Errorf("%d %s", out.status, out.body)
+				}
+			}
 			if c.lists {
 				b, first = "["+budget+"]", "0."
 			}

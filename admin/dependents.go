@@ -208,12 +208,9 @@ func hasSecret(cred *credentials.Credential, ref *credentials.SecretReference) b
 
 // judged adds defaults of a workspace, or for "" of the organisation, that have a guardrail.
 func (u *users) judged(c *call, workspace, what string, by *directory.Guardrails, g *hooks.Guardrail) {
-	for _, list := range []struct {
-		name string
-		ids  []string
-	}{{"start_hooks", by.Start}, {"input_guardrails", by.Input}, {"output_guardrails", by.Output}} {
-		if slices.Contains(list.ids, g.ID) {
-			u.add(c, workspace, "%s (%s)", what, list.name)
+	for _, list := range by.Lists() {
+		if slices.Contains(*list.IDs, g.ID) {
+			u.add(c, workspace, "%s (%s)", what, list.Field)
 		}
 	}
 }

@@ -21,6 +21,9 @@ type OrganisationDefaults struct {
 	Start  []GuardrailIDs `json:"start_hooks"`
 	Input  []GuardrailIDs `json:"input_guardrails"`
 	Output []GuardrailIDs `json:"output_guardrails"`
+
+	MCPInput  []GuardrailIDs `json:"mcp_input_guardrails"`
+	MCPOutput []GuardrailIDs `json:"mcp_output_guardrails"`
 }
 
 // GuardrailIDs are the names of a guardrail.
@@ -29,11 +32,32 @@ type GuardrailIDs struct {
 	Slug string `json:"slug"`
 }
 
+// GuardrailLists are the guardrails of all calls in a request: of a workspace, or of the organisation.
+type GuardrailLists struct {
+	Start     Optional[[]string] `json:"start_hooks,omitempty" doc:"Ids or slugs of guardrails that run at the start of every call, whatever its endpoint, those of the organisation first; no workspace is excluded."`
+	Input     Optional[[]string] `json:"input_guardrails,omitempty" doc:"Ids or slugs of the guardrails of all calls, in the order in which they run: the organisation's, and of a workspace also its own. A list that is left out is kept; null clears it."`
+	Output    Optional[[]string] `json:"output_guardrails,omitempty" doc:"The same for answers."`
+	MCPInput  Optional[[]string] `json:"mcp_input_guardrails,omitempty" doc:"The same for arguments of MCP tools, which the gateway does not call yet."`
+	MCPOutput Optional[[]string] `json:"mcp_output_guardrails,omitempty" doc:"The same for their results."`
+}
+
+// sent returns the lists of a request, in the order of [directory.Guardrails.Lists].
+func (in *GuardrailLists) sent() [5]Optional[[]string] {
+	return [...]Optional[[]string]{in.Start, in.Input, in.Output, in.MCPInput, in.MCPOutput}
+}
+
+// clear clears all lists.
+func (in *GuardrailLists) clear() {
+	none := Optional[[]string]{Set: true, Null: true}
+	*in = GuardrailLists{none, none, none, none, none}
+}
+
+// phases are those in which the lists are judged, in the same order.
+var phases = [...]guardrails.Phase{guardrails.Start, guardrails.Input, guardrails.Output, guardrails.Input, guardrails.Output}
+
 type updateOrganisationDefaults struct {
-	Start          Optional[[]string] `json:"start_hooks,omitempty" maxItems:"20" doc:"Ids or slugs of guardrails of the organisation that run at the start of every call, whatever its endpoint; no workspace is excluded."`
-	Input          Optional[[]string] `json:"input_guardrails,omitempty" maxItems:"20" doc:"Ids or slugs of guardrails of the organisation, in the order in which they run. A list that is left out is kept; null clears it."`
-	Output         Optional[[]string] `json:"output_guardrails,omitempty" maxItems:"20" doc:"The same for answers."`
-	OrganisationID string             `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's, which it is anyway."`
+	GuardrailLists
+	OrganisationID string `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's, which it is anyway."`
 }
 
 // Exclusions are the workspaces with whether the organisation's guardrails apply to them.
@@ -64,30 +88,18 @@ func (a *API) guardrailDefaults() {
 		name: func(o *directory.Organisation) string { return o.ID },
 	}
 	get(a, defaults, func(c *call, o *directory.Organisation) OrganisationDefaults {
-		return OrganisationDefaults{c.guardrailIDs(o.Guardrails.Start), c.guardrailIDs(o.Guardrails.Input), c.guardrailIDs(o.Guardrails.Output)}
+		g := &o.Guardrails
+		return OrganisationDefaults{
+			Start: c.guardrailIDs(g.Start), Input: c.guardrailIDs(g.Input), Output: c.guardrailIDs(g.Output),
+			MCPInput: c.guardrailIDs(g.MCPInput), MCPOutput: c.guardrailIDs(g.MCPOutput),
+		}
 	})
 	update(a, defaults, func(c *call, o *directory.Organisation, in *updateOrganisationDefaults) error {
 		if err := c.ownOrganisation(in.OrganisationID); err != nil {
 			return err
 		}
-		for _, list := range []struct {
-			field string
-			phase guardrails.Phase
-			sent  Optional[[]string]
-			to    *[]string
-		}{
-			{"start_hooks", guardrails.Start, in.Start, &o.Guardrails.Start},
-			{"input_guardrails", guardrails.Input, in.Input, &o.Guardrails.Input},
-			{"output_guardrails", guardrails.Output, in.Output, &o.Guardrails.Output},
-		} {
-			if !list.sent.Set {
-				continue
-			}
-			ids, err := c.defaultGuardrails(list.field, "", list.phase, list.sent.Value)
-			if err != nil {
-				return err
-			}
-			*list.to = ids
+		if err := c.applyGuardrails(&o.Guardrails, "", "", &in.GuardrailLists); err != nil {
+			return err
 		}
 		return c.api.Directory.ReplaceOrganisation(c.tx, o)
 	})
@@ -210,22 +222,21 @@ func (c *call) defaultGuardrails(field, workspace string, phase guardrails.Phase
 	return ids, nil
 }
 
-// applyGuardrails applies the guardrails among the defaults of a workspace.
-func (c *call) applyGuardrails(w *directory.Workspace, in *updateWorkspaceDefaults) (err error) {
-	if in.Start.Set {
-		if w.Guardrails.Start, err = c.defaultGuardrails("defaults.start_hooks", w.ID, guardrails.Start, in.Start.Value); err != nil {
+// applyGuardrails applies the guardrails of all calls of a workspace, or for "" of the organisation. The names of their fields begin with
+// inside.
+func (c *call) applyGuardrails(g *directory.Guardrails, workspace, inside string, in *GuardrailLists) error {
+	sent := in.sent()
+	for i, list := range g.Lists() {
+		if !sent[i].Set {
+			continue
+		}
+		ids, err := c.defaultGuardrails(inside+list.Field, workspace, phases[i], sent[i].Value)
+		if err != nil {
 			return err
 		}
+		*list.IDs = ids
 	}
-	if in.Input.Set {
-		if w.Guardrails.Input, err = c.defaultGuardrails("defaults.input_guardrails", w.ID, guardrails.Input, in.Input.Value); err != nil {
-			return err
-		}
-	}
-	if in.Output.Set {
-		w.Guardrails.Output, err = c.defaultGuardrails("defaults.output_guardrails", w.ID, guardrails.Output, in.Output.Value)
-	}
-	return err
+	return nil
 }
 
 // misplacedGuardrail returns an error if what a guardrail is to say has checks that never judge where configs, workspaces
@@ -241,8 +252,12 @@ func (c *call) misplacedGuardrail(g *hooks.Guardrail, text *hooks.Text) error {
 		return said != ""
 	}
 	uses := func(of directory.Guardrails) bool {
-		return slices.Contains(of.Start, g.ID) && never(guardrails.Start) || slices.Contains(of.Input, g.ID) && never(guardrails.Input) ||
-			slices.Contains(of.Output, g.ID) && never(guardrails.Output)
+		for i, list := range of.Lists() {
+			if slices.Contains(*list.IDs, g.ID) && never(phases[i]) {
+				return true
+			}
+		}
+		return false
 	}
 	if uses(c.api.Directory.Organisation().Guardrails) {
 		return invalid("checks", "the defaults of the organisation use the guardrail: %s", why)

@@ -1,8 +1,8 @@
 package admin
 
 import (
-	"cmp"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -154,7 +154,10 @@ func (c *call) chooseGuardrails(workspace string, f *guardrailList) (chosen choi
 	own, organisation := c.caller.May(guardrailScope("w", "list")), c.caller.May(guardrailScope("", "list"))
 	switch {
 	case f.IDs != "" || f.ID != "":
-		chosen.rows, chosen.foreign = c.guardrailsNamed(cmp.Or(f.IDs, f.ID)), true
+		if chosen.rows, err = c.guardrailsNamed(f); err != nil {
+			return chosen, err
+		}
+		chosen.foreign = true
 		if f.IDs != "" && f.ID != "" {
 			chosen.only(func(g *hooks.Guardrail) bool { return f.ID == g.ID || f.ID == g.Slug })
 		}
@@ -174,15 +177,25 @@ func (c *call) chooseGuardrails(workspace string, f *guardrailList) (chosen choi
 	return chosen, nil
 }
 
+// slugOrID matches what can be the id or the slug of a guardrail.
+var slugOrID = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
+
 // guardrailsNamed returns the guardrails that a list of ids and slugs names, in the order of their creation.
-func (c *call) guardrailsNamed(list string) []*hooks.Guardrail {
+func (c *call) guardrailsNamed(f *guardrailList) ([]*hooks.Guardrail, error) {
+	field, list := "ids", f.IDs
+	if list == "" {
+		field, list = "id", f.ID
+	}
 	var named []*hooks.Guardrail
 	for id := range strings.SplitSeq(list, ",") {
-		if g, ok := c.api.Guardrails.Get(strings.TrimSpace(id)); ok {
+		if id = strings.TrimSpace(id); !slugOrID.MatchString(id) {
+			return nil, invalid(field, "expected ids or slugs separated by commas, got %q", credentials.Clip(id))
+		}
+		if g, ok := c.api.Guardrails.Get(id); ok {
 			named = append(named, g)
 		}
 	}
-	return inOrder(func(g *hooks.Guardrail) string { return g.ID }, named)
+	return inOrder(func(g *hooks.Guardrail) string { return g.ID }, named), nil
 }
 
 func showGuardrail(_ *call, g *hooks.Guardrail) GuardrailSummary {

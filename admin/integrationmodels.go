@@ -134,7 +134,7 @@ func (c *call) updateModels(i *credentials.Integration, in *updateModels) (*empt
 		seen[credentials.Normal(one.Slug)] = true
 		m, ok := i.Model(one.Slug)
 		if !ok {
-			i.Models = append(i.Models, credentials.IntegrationModel{Slug: one.Slug, Custom: true})
+			i.Models = append(i.Models, credentials.IntegrationModel{Slug: one.Slug, Custom: !c.priced(i, one.Slug)})
 			m = &i.Models[len(i.Models)-1]
 		}
 		if err := c.applyModel(i, m, one, element("models", n, "")); err != nil {
@@ -176,10 +176,15 @@ func (c *call) checkBase(i *credentials.Integration, in *updateModel, field stri
 	switch of, listed := i.Model(base); {
 	case listed && of.Slug == m.Slug:
 		return invalid(field, "expected another model than the one that is made of it")
-	case listed, c.api.Price != nil && c.api.Price(c.api.Directory.DefaultWorkspace().ID, i.Provider, base) != nil:
+	case listed, c.priced(i, base):
 		return nil
 	}
 	return unknownReference(field, "there is no model %q of %s, neither among the models of the integration nor with a known price", credentials.Clip(base), i.Provider)
+}
+
+// priced reports whether the list of prices knows a model of an integration's provider, so that it is none of the caller's own.
+func (c *call) priced(i *credentials.Integration, model string) bool {
+	return c.api.Price != nil && c.api.Price(c.api.Directory.DefaultWorkspace().ID, i.Provider, model) != nil
 }
 
 // applyModel applies a request to a model, which is a copy.

@@ -19,6 +19,9 @@ func TestFiltersOfSeveralValues(t *testing.T) {
 	for path, message := range map[string]string{
 		"/v1/api-keys?ids=":                           "ids: expected values separated by commas",
 		"/v1/api-keys?ids=nope":                       "ids: expected UUIDs",
+		"/v1/guardrails?ids=a,b%20c":                  "ids: expected ids or slugs separated by commas, got \"b c\"",
+		"/v1/guardrails?ids=,":                        "ids: expected",
+		"/v1/guardrails?id=%27":                       "id: expected",
 		"/v1/admin/workspaces?status=":                "status: expected values separated by commas",
 		"/v1/admin/workspaces?status=active,gone":     "status[1]",
 		"/v1/admin/users?role=boss":                   "role",

@@ -24,6 +24,7 @@ var clearable = map[string]struct{ value, shown string }{
 	"template_metadata": {value: `{"a":1}`}, "prompt_metadata": {`{"a":1}`, "template_metadata"},
 	"label_id":    {`"00000000-0000-4000-8000-000000000001"`, "prompt_version_label_id"},
 	"start_hooks": {value: `["$start"]`}, "input_guardrails": {value: `["$guardrail"]`}, "output_guardrails": {value: `["$guardrail"]`},
+	"mcp_input_guardrails": {value: `["$guardrail"]`}, "mcp_output_guardrails": {value: `["$guardrail"]`},
 	"rotation_policy": {value: `{"rotation_period":"weekly"}`}, "defaults": {`{"metadata":{"a":"b"}}`, "defaults.metadata"},
 	"name": {value: `"n"`}, "alert_threshold": {value: `1`}, "periodic_reset": {value: `"weekly"`}, "periodic_reset_days": {value: `3`},
 

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/directory"
@@ -37,7 +38,7 @@ type PartialVersion struct {
 	PartialID   string  `json:"prompt_partial_id" format:"uuid"`
 	VersionID   string  `json:"prompt_partial_version_id" format:"uuid"`
 	Slug        string  `json:"slug"`
-	Version     int     `json:"version"`
+	Version     string  `json:"version" doc:"Its number; as a text in the list of versions only."`
 	String      string  `json:"string"`
 	Description *string `json:"description"`
 	CreatedAt   string  `json:"created_at" format:"date-time"`
@@ -94,7 +95,7 @@ func (a *API) partials() {
 }
 
 func showPartialVersion(_ *call, p *prompts.Prompt, v *prompts.Version, content *prompts.Content) PartialVersion {
-	return PartialVersion{p.ID, v.ID, p.Slug, v.Number, content.String, text(content.Description), formatTime(v.CreatedAt), "active", "partial"}
+	return PartialVersion{p.ID, v.ID, p.Slug, strconv.Itoa(v.Number), content.String, text(content.Description), formatTime(v.CreatedAt), "active", "partial"}
 }
 
 func showPartialSummary(c *call, p *prompts.Prompt) PartialSummary {

@@ -9,6 +9,7 @@ import (
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
 	"github.com/caddy-gw/gateway/internal/prices"
+	"github.com/caddy-gw/gateway/providers"
 )
 
 // ModelPricing says what a model costs.
@@ -123,7 +124,7 @@ func (e *bareError) GetStatus() int { return e.status }
 type pricingInput struct {
 	Provider    string `path:"provider" maxLength:"255" doc:"The name of a built-in provider, or the slug of a saved one, with or without @."`
 	Model       string `path:"model" maxLength:"510" doc:"As the provider calls it."`
-	WorkspaceID string `query:"workspace_id" maxLength:"255" doc:"Id or slug of the workspace that the slug is of; default: the caller's, or the default one."`
+	WorkspaceID string `query:"workspace_id" maxLength:"255" doc:"Id or slug of the workspace that the slug is of; default: the caller's, or the default one. Without an API key there is none, and only built-in providers have prices."`
 }
 
 func (a *API) pricing() {
@@ -134,21 +135,40 @@ func (a *API) pricing() {
 	register(a, route{
 		method: http.MethodGet, path: path + "{model}", alias: "/v1" + path + "{model...}", // an id may have slashes
 		kind: audit.Prices, scopes: []string{"providers.read", "models.list", credentials.ScopeCompletions},
+		public:  true,
 		summary: "Get what a model costs", responses: map[string]*huma.Response{"404": &notFound},
 	}, func(c *call, in *pricingInput) (*output[ModelPricing], error) {
-		w, err := c.workspace(in.WorkspaceID)
+		p, err := c.priceOf(in)
 		if err != nil {
 			return nil, err
-		}
-		var p *prices.Price
-		if c.api.Price != nil {
-			p = c.api.Price(w.ID, in.Provider, in.Model)
 		}
 		if p == nil {
 			return nil, &bareError{"No price is known of model " + credentials.Clip(in.Model) + " of provider " + credentials.Clip(in.Provider), http.StatusNotFound}
 		}
 		return &output[ModelPricing]{showPricing(p)}, nil
 	})
+}
+
+// priceOf returns the price that a request is about, or nil if none is known. Strangers are told nothing of workspaces and of what those
+// have saved.
+func (c *call) priceOf(in *pricingInput) (*prices.Price, error) {
+	workspace := ""
+	switch _, builtIn := providers.Lookup(in.Provider); {
+	case c.stranger == "":
+		w, err := c.workspace(in.WorkspaceID)
+		if err != nil {
+			return nil, err
+		}
+		workspace = w.ID
+	case in.WorkspaceID != "":
+		return nil, invalid("workspace_id", "expected with an API key only, which says whose workspaces are meant")
+	case !builtIn:
+		return nil, nil //nolint:nilnil // no price is known
+	}
+	if c.api.Price == nil {
+		return nil, nil //nolint:nilnil // likewise
+	}
+	return c.api.Price(workspace, in.Provider, in.Model), nil
 }
 
 // Interface guards

@@ -40,6 +40,10 @@ func TestTheCostOfAModelIsLookedUp(t *testing.T) {
 	a.ok("PUT", "/v1/integrations/main/workspaces", `{"workspaces":[{"id":"`+a.s.Directory.DefaultWorkspace().ID+`","enabled":true}]}`)
 	a.ok("PUT", "/v1/integrations/main/models", `{"models":[{"slug":"gpt-4o-mini","enabled":true,"pricing_config":{"type":"static","pay_as_you_go":{"request_token":{"price":0.5},"additional_units":{"request":{"price":3}}}},"pricing_adjustments":{"multiplier":{"default":9}}},
 		{"slug":"org/tuned","enabled":true,"is_finetune":true,"base_model_slug":"gpt-4o-mini"}]}`)
+	// What the list of prices knows is no model of one's own.
+	if got := a.ok("GET", "/v1/integrations/main/models", "").get("models.#.is_custom").Raw; got != "[false,true]" {
+		t.Errorf("is_custom: %s", got)
+	}
 	const path = "/v1/model-configs/pricing/"
 	for lookup, want := range map[string]float64{
 		"openai/gpt-4o-mini":                     0.000015,
@@ -68,6 +72,18 @@ func TestTheCostOfAModelIsLookedUp(t *testing.T) {
 		if got := out.get("pay_as_you_go.request_token.price"); out.status != 200 || got.Float() != want || out.get("currency").Str != "USD" {
 			t.Errorf("%s: %d %s, want %v", lookup, out.status, out.body, want)
 		}
+	}
+	// Without an API key, it is what built-in providers cost, and nothing that anybody has saved.
+	for lookup, want := range map[string]int{
+		"openai/gpt-4o-mini": 200, "openai/llama": 404, "@vk/gpt-4o-mini": 404, "vk/gpt-4o-mini": 404, "main/gpt-4o-mini": 404, "@openai/gpt-4o-mini": 404,
+		"openai/gpt-4o-mini?workspace_id=blue": 400, "openai/gpt-4o-mini?nope=1": 400,
+	} {
+		if out := a.as("", "GET", path+lookup, ""); out.status != want || want == 200 && out.get("pay_as_you_go.request_token.price").Float() != 0.000015 {
+			t.Errorf("a stranger, %s: %d %s, want %d", lookup, out.status, out.body, want)
+		}
+	}
+	if out := a.as("unknown", "GET", path+"openai/gpt-4o-mini", ""); out.status != 401 {
+		t.Errorf("an unknown key: %d %s", out.status, out.body)
 	}
 	out := a.ok("GET", "/v2/model-configs/pricing/main/gpt-4o-mini", "")
 	if out.get("pay_as_you_go.additional_units.request.price").Float() != 3 ||

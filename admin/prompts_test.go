@@ -115,7 +115,7 @@ func TestPartialsHaveVersionsToo(t *testing.T) {
 	if got := a.ok("GET", "/v1/prompts/partials/"+made.get("id").Str, ""); got.get("string").Str != "Be short." || got.get("prompt_partial_version_id").Str != next {
 		t.Error(got.body)
 	}
-	if got := a.ok("GET", "/v1/prompts/partials/"+slug+"/versions", ""); got.get("total").Int() != 2 || got.get("data.1.description").Str != "e" || got.get("data.0.object").Str != "partial" {
+	if got := a.ok("GET", "/v1/prompts/partials/"+slug+"/versions", ""); got.get("total").Int() != 2 || got.get("data.1.description").Str != "e" || got.get("data.1.version").Raw != `"2"` || got.get("data.0.object").Str != "partial" {
 		t.Error(got.body)
 	}
 	user := a.ok("POST", "/v1/prompts", strings.Replace(chatPrompt, "{{c}}", "{{>"+slug+"@2}}", 1)+`}`).get("slug").Str

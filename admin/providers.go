@@ -131,7 +131,7 @@ func (a *API) providers() {
 		return &createdSlug{v.ID, v.Slug}, c.api.Keyring.ReplaceVirtualKey(c.tx, v, credentials.Secret{})
 	})
 	remove(a, all, "Delete", func(c *call, v *credentials.VirtualKey) error {
-		return c.removeVirtualKey(v)
+		return c.removeVirtualKey("provider", v)
 	})
 }
 

@@ -233,6 +233,8 @@ func (r *resource[Row]) one(c *call, in *item, action string) (*Row, error) {
 	c.item = in
 	row, err := r.find(c, in.key)
 	switch {
+	case err == nil && !r.maySee(c, "", row, action) && r.maySee(c, "", row, "read"): // it is shared with the caller
+		return nil, forbidden("The %s is another workspace's, which shares it with yours; fork it (POST …/fork), and change the copy", r.noun)
 	case errors.Is(err, storage.ErrNotFound), err == nil && !r.maySee(c, "", row, action):
 		return nil, notFound(strings.ToUpper(r.noun[:1])+r.noun[1:], in.key)
 	case err != nil:

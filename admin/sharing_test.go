@@ -59,6 +59,7 @@ func TestASharedPromptIsReadAndForkedByOthersAndNoMore(t *testing.T) {
 	s := newSharing(t)
 	one := "/v2/prompts/" + s.prompt
 	s.refused(404, "was not found", s.blue, "GET", one, "")
+	s.refused(404, "was not found", s.blue, "PUT", one, `{"name":"x"}`) // as one that does not exist
 	s.refused(400, "the partial "+s.partial, s.red, "POST", one+"/share", `{}`)
 	s.must(s.red, "POST", one+"/share", `{"access_level":"organisation","include_partials":true}`)
 	out := s.must(s.blue, "GET", one, "")
@@ -82,7 +83,7 @@ func TestASharedPromptIsReadAndForkedByOthersAndNoMore(t *testing.T) {
 		{"DELETE", one + "/share", ""},
 		{"DELETE", "/v1/prompts/partials/" + s.partial, ""},
 	} {
-		s.refused(404, "was not found", s.blue, change.method, change.path, change.body)
+		s.refused(403, "is another workspace's, which shares it with yours; fork it", s.blue, change.method, change.path, change.body)
 	}
 
 	// Lists have what others share if they are asked for it.

@@ -88,6 +88,8 @@ type LogMetrics struct {
 	Retries          int      `json:"retry_success_count" doc:"The retry that answered; -1: they were exhausted."`
 	Config           *string  `json:"config"`
 	ConfigVersion    *string  `json:"config_version_id"`
+	PromptID         *string  `json:"prompt_id" format:"uuid"`
+	PromptVersionID  *string  `json:"prompt_version_id" format:"uuid"`
 	PromptSlug       *string  `json:"prompt_slug"`
 	PromptVersion    int64    `json:"prompt_version,omitempty"`
 	TraceID          string   `json:"trace_id"`
@@ -116,7 +118,7 @@ func (c *call) showMetrics(r *reqlog.Record, base string) LogMetrics {
 		ResponseTime: int64(r.DurationMS), TimeToFirstByte: r.FirstByteMS, Provider: r.Provider, Model: r.Model, VirtualKey: text(r.VirtualKey),
 		CacheReadTokens: r.CacheRead, CacheWriteTokens: r.CacheWrite, ReasoningTokens: r.Reasoning, Currency: "USD",
 		CacheStatus: text(r.CacheStatus), IsProxyCall: r.Endpoint == "proxy", Attempts: r.Attempts, Retries: r.Retries,
-		Config: text(r.Config), ConfigVersion: text(r.ConfigVersion), PromptSlug: text(r.PromptSlug), PromptVersion: r.PromptVersion, TraceID: r.TraceID, SpanID: text(r.SpanID), SpanName: text(r.SpanName),
+		Config: text(r.Config), ConfigVersion: text(r.ConfigVersion), PromptID: text(r.PromptID), PromptVersionID: text(r.PromptVersionID), PromptSlug: text(r.PromptSlug), PromptVersion: r.PromptVersion, TraceID: r.TraceID, SpanID: text(r.SpanID), SpanName: text(r.SpanName),
 		ParentSpanID: text(r.ParentSpanID), Source: "gateway", MetadataKeys: []string{}, MetadataValues: []string{},
 	}
 	if r.HookResults != nil {

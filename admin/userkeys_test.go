@@ -266,12 +266,14 @@ var laterRules = map[string]string{
 	"auth_settings.disable_auto_provision_user":      "signing in makes no users",
 	"auth_settings.session_settings.max_session_ttl": "older sessions are refused",
 	"auth_settings.email_domains":                    "only users of these domains sign in",
+	"defaults.mcp_input_guardrails":                  "arguments of MCP tools are judged by these guardrails, of the organisation and of the workspace",
+	"defaults.mcp_output_guardrails":                 "results of MCP tools are, too",
 }
 
 func TestRulesForLaterAreStoredAndShown(t *testing.T) {
 	a := newAPI(t)
 	for _, path := range a.handler.Paths() {
-		if strings.Contains(path, "/exports") && path != restrictionsPath || strings.Contains(path, "/auth/") && path != "/v1/auth/self" {
+		if strings.Contains(path, "/mcp") || strings.Contains(path, "/exports") && path != restrictionsPath || strings.Contains(path, "/auth/") && path != "/v1/auth/self" {
 			t.Errorf("%s is there now: it must obey its settings, and a test must say so: %v", path, laterRules)
 		}
 	}
@@ -293,6 +295,26 @@ func TestRulesForLaterAreStoredAndShown(t *testing.T) {
 	a.ok("PUT", "/v1/admin/organisation", `{"auth_settings":{"session_settings":{"max_session_ttl":null}}}`)
 	if s := a.ok("GET", "/v1/admin/organisation", "").get("auth_settings"); s.Get("session_settings.max_session_ttl").Raw != "null" || !s.Get("disable_auto_provision_user").Bool() {
 		t.Errorf("%s", s.Raw)
+	}
+	// Guardrails of MCP tools, of the organisation and of a workspace.
+	g := a.ok("POST", "/v1/guardrails", `{"name":"g","organisation_id":"`+a.s.Directory.Organisation().ID+`","checks":[{"id":"default.notNull"}]}`)
+	a.workspace("red")
+	for path, at := range map[string]string{"/v1/admin/organisation/defaults": "", "/v1/admin/workspaces/red": "defaults."} {
+		for _, field := range []string{"mcp_input_guardrails", "mcp_output_guardrails"} {
+			send := func(value string) string {
+				if at == "" {
+					return `{"` + field + `":` + value + `}`
+				}
+				return `{"defaults":{"` + field + `":` + value + `}}`
+			}
+			a.ok("PUT", path, send(`["`+g.get("slug").Str+`"]`))
+			if got := a.ok("GET", path, "").get(at + field); len(got.Array()) != 1 || !strings.Contains(got.Raw, g.get("slug").Str) || laterRules["defaults."+field] == "" {
+				t.Errorf("%s: %s is %s", path, field, got.Raw)
+			}
+			a.refuses(ownerKey, "PUT", path, send(`["nope"]`), 404, at+field+"[0]")
+			a.refuses(ownerKey, "DELETE", "/v1/guardrails/"+g.get("id").Str, "", 409, field)
+			a.ok("PUT", path, send("null"))
+		}
 	}
 	for rule, field := range map[string]string{
 		`"session_settings":{"max_session_ttl":899}`: "max_session_ttl", `"email_domains":[{"domain":"com"}]`: "email_domains[0].domain", `"email_domains":[{"domain":"a@b.com"}]`: "email_domains[0].domain",

@@ -149,13 +149,13 @@ func (a *API) virtualKeys() {
 		}
 		return c.api.Keyring.ReplaceVirtualKey(c.tx, v, secret)
 	})
-	remove(a, keys, "Delete", (*call).removeVirtualKey)
+	remove(a, keys, "Delete", func(c *call, v *credentials.VirtualKey) error { return c.removeVirtualKey("virtual key", v) })
 }
 
-// removeVirtualKey removes a virtual key or provider, and its limits.
-func (c *call) removeVirtualKey(v *credentials.VirtualKey) error {
+// removeVirtualKey removes a virtual key or provider, and its limits. noun is which of them it is.
+func (c *call) removeVirtualKey(noun string, v *credentials.VirtualKey) error {
 	if !c.mayUse(v.WorkspaceID, v.Slug) { // else what names it means the operator's provider
-		if err := unused(c, "virtual key", v, dependentsOfVirtualKeys); err != nil {
+		if err := unused(c, noun, v, dependentsOfVirtualKeys); err != nil {
 			return err
 		}
 	}

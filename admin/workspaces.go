@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -56,15 +57,15 @@ type workspaceDefaults struct {
 	Start         []string          `json:"start_hooks,omitempty" doc:"Slugs."`
 	Input         []string          `json:"input_guardrails,omitempty" doc:"Slugs."`
 	Output        []string          `json:"output_guardrails,omitempty" doc:"Slugs."`
+	MCPInput      []string          `json:"mcp_input_guardrails,omitempty" doc:"Slugs."`
+	MCPOutput     []string          `json:"mcp_output_guardrails,omitempty" doc:"Slugs."`
 }
 
 type updateWorkspaceDefaults struct {
 	Metadata      Optional[map[string]string] `json:"metadata,omitempty" doc:"What the calls of the workspace have as metadata, before that of keys and requests."`
 	ConfigID      Optional[string]            `json:"config_id,omitempty" doc:"Slug or id of the config of calls that name none, and whose key has none: the workspace's default config."`
 	UserKeyConfig Optional[string]            `json:"user_api_key_config,omitempty" doc:"Slug or id of the config that user keys of the workspace have as default where they name none."`
-	Start         Optional[[]string]          `json:"start_hooks,omitempty" doc:"Slugs or ids of guardrails that run at the start of every call of the workspace, whatever its endpoint, after the organisation's."`
-	Input         Optional[[]string]          `json:"input_guardrails,omitempty" doc:"Slugs or ids of the guardrails of all calls of the workspace, its own or the organisation's, in the order in which they run."`
-	Output        Optional[[]string]          `json:"output_guardrails,omitempty" doc:"The same for answers."`
+	GuardrailLists
 }
 
 // WorkspaceFields are the fields of both create and update.
@@ -129,7 +130,8 @@ func showWorkspace(c *call, w *directory.Workspace) Workspace {
 	}
 	defaults.Start = c.guardrailSlugs(w.Guardrails.Start)
 	defaults.Input, defaults.Output = c.guardrailSlugs(w.Guardrails.Input), c.guardrailSlugs(w.Guardrails.Output)
-	if defaults.Metadata != nil || defaults.ConfigID != "" || defaults.UserKeyConfig != "" || defaults.Start != nil || defaults.Input != nil || defaults.Output != nil {
+	defaults.MCPInput, defaults.MCPOutput = c.guardrailSlugs(w.Guardrails.MCPInput), c.guardrailSlugs(w.Guardrails.MCPOutput)
+	if !reflect.ValueOf(defaults).IsZero() {
 		out.Defaults = &defaults
 	}
 	if w.NoBodies {
@@ -228,9 +230,10 @@ func (c *call) applyWorkspace(w *directory.Workspace, in *WorkspaceFields) error
 func (c *call) applyDefaults(w *directory.Workspace, in *Optional[updateWorkspaceDefaults]) (err error) {
 	given := &in.Value
 	if in.Null {
-		given.Metadata.Set, given.ConfigID.Set, given.UserKeyConfig.Set, given.Start.Set, given.Input.Set, given.Output.Set = true, true, true, true, true, true
+		given.Metadata.Set, given.ConfigID.Set, given.UserKeyConfig.Set = true, true, true
+		given.clear()
 	}
-	if err := c.applyGuardrails(w, given); err != nil {
+	if err := c.applyGuardrails(&w.Guardrails, w.ID, "defaults.", &given.GuardrailLists); err != nil {
 		return err
 	}
 	if given.Metadata.Set {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -171,9 +172,9 @@ func (a *Authenticator) IsOperatorKey(token string) bool {
 	return digest.is(a.AdminKey) || digest.is(a.DataService)
 }
 
-// AuthenticateCall is Authenticate for an inference call, which also needs a scope and a
+// AuthenticateCall is Authenticate for an inference call, which also needs a scope, or one of others that do as well, and a
 // workspace. Calls of the owner, and of admins, who name no workspace run in the default one.
-func (a *Authenticator) AuthenticateCall(token, scope string) (*Caller, *Error) {
+func (a *Authenticator) AuthenticateCall(token, scope string, others ...string) (*Caller, *Error) {
 	c, refusal := a.Authenticate(token)
 	if refusal != nil {
 		return nil, refusal
@@ -181,7 +182,8 @@ func (a *Authenticator) AuthenticateCall(token, scope string) (*Caller, *Error) 
 	if c.Owner || c.WorkspaceID == "" && c.Rights != nil {
 		c.WorkspaceID = a.DefaultWorkspace
 	}
-	if !c.May(scope) || c.WorkspaceID == "" {
+	if !c.May(scope) && !slices.ContainsFunc(others, c.May) || c.WorkspaceID == "" {
+		scope = strings.Join(append([]string{scope}, others...), " or ")
 		if c.Rights != nil {
 			return nil, newError(MissingScope, "x-gw-api-key", "Forbidden! %q lacks the scope %s; make the call with a token or a workspace key that has it.", c.KeyName, scope)
 		}

@@ -41,6 +41,27 @@ func TestTheUnifiedListOfModelsIsOfTheProvidersThatACallNames(t *testing.T) {
 	}
 }
 
+// Whoever may list virtual keys or models, or call them, may list models; a provider's own list says whose it is.
+func TestModelsAreListedByWhoMayListOrCallThem(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, respond(200, `{"object":"list","data":[{"id":"a","object":"model","created":1,"owned_by":"o"}]}`))
+	g := gatewaytest.Start(t, up.Provider("one"))
+	for scope, want := range map[string]int{"completions.write": 200, "models.list": 200, "virtual_keys.list": 200, "logs.view": 403} {
+		key := g.Admin("POST", "/v1/api-keys/workspace/service", map[string]any{"name": "k", "scopes": []string{scope}}).Get("key").Str
+		for _, provider := range []string{"", "@one"} {
+			a := g.Do("GET", "/v1/models", "", "x-gw-api-key: "+key, "x-gw-provider: "+provider)
+			if a.Status != want || want == 403 && !strings.Contains(a.Body, "lacks the scope completions.write or models.list or virtual_keys.list") {
+				t.Errorf("%s, of %q: %d %s", scope, provider, a.Status, a.Body)
+			}
+			if want == 200 && provider != "" && (a.Get("provider").Str != "one" || a.Get("data.0.id").Str != "a") {
+				t.Errorf("%s", a.Body)
+			}
+		}
+		if a := g.Do("POST", "/v1/chat/completions", `{"model":"@one/a","messages":[{"role":"user","content":"hi"}]}`, "x-gw-api-key: "+key); (a.Status == 403) != (scope != "completions.write") {
+			t.Errorf("%s, a call: %d %s", scope, a.Status, a.Body)
+		}
+	}
+}
+
 // Those that hang are left out, and cost the time of one of them.
 func TestProvidersThatHangDoNotHoldUpTheListOfModels(t *testing.T) {
 	hang := gatewaytest.NewUpstream(t, silence)

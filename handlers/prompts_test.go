@@ -64,7 +64,9 @@ func TestCompletionsOfAPromptAreCalls(t *testing.T) {
 	if a.Status != 200 {
 		t.Fatal(a.Body)
 	}
-	if r := logOf(g, a); r.Get("metrics.prompt_slug").Str != chat || r.Get("metrics.prompt_version").Int() != 1 {
+	saved := g.Admin("GET", "/v1/prompts/"+chat, nil)
+	if r := logOf(g, a); r.Get("metrics.prompt_slug").Str != chat || r.Get("metrics.prompt_version").Int() != 1 ||
+		r.Get("metrics.prompt_id").Str != saved.Get("id").Str || r.Get("metrics.prompt_version_id").Str != saved.Get("prompt_version_id").Str || saved.Get("id").Str == "" {
 		t.Errorf("the record is %s", r.Body)
 	}
 	for query, want := range map[string]int64{chat: 5, text: 2, chat + "," + text: 7, chat + "@1": 0, "nope": 0} {

@@ -95,7 +95,7 @@ func TestThePromptOfATargetIsRecordedAndLimited(t *testing.T) {
 		if a.Status != 200 {
 			t.Fatalf("call %d: %d %s", i, a.Status, a.Body)
 		}
-		if r := logOf(g, a); r.Get("metrics.prompt_slug").Str != want || r.Get("metrics.prompt_version").Int() != 1 {
+		if r := logOf(g, a); r.Get("metrics.prompt_slug").Str != want || (want == "") != (r.Get("metrics.prompt_version_id").Str == "") || r.Get("metrics.prompt_version").Int() != 1 {
 			t.Errorf("the record of call %d is %s, expected the prompt %s", i, r.Body, want)
 		}
 		if list := g.Admin("GET", "/v1/logs?prompt_slug="+want, nil); list.Get("total").Int() != 1 {

@@ -117,7 +117,7 @@ func (k onlyKey) Knows(token string) bool { return token == string(k) }
 
 func (k onlyKey) IsOperatorKey(string) bool { return false }
 
-func (k onlyKey) AuthenticateCall(token, _ string) (*credentials.Caller, *credentials.Error) {
+func (k onlyKey) AuthenticateCall(token, _ string, _ ...string) (*credentials.Caller, *credentials.Error) {
 	if !k.Knows(token) {
 		return nil, &credentials.Error{Reason: credentials.InvalidKey, Field: "x-gw-api-key", Message: "unknown"}
 	}

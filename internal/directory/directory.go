@@ -42,6 +42,27 @@ type Guardrails struct {
 	Start  []string `json:"start,omitempty"` // of calls to all endpoints; no workspace is excluded
 	Input  []string `json:"input,omitempty"`
 	Output []string `json:"output,omitempty"`
+	// Of the arguments and the results of MCP tools, which the gateway does not call yet.
+	MCPInput  []string `json:"mcp_input,omitempty"`
+	MCPOutput []string `json:"mcp_output,omitempty"`
+}
+
+// A GuardrailList is one of the lists of [Guardrails].
+type GuardrailList struct {
+	Field  string // its name in the API
+	Member string // its name in JSON
+	IDs    *[]string
+}
+
+// Lists returns all lists.
+func (g *Guardrails) Lists() [5]GuardrailList {
+	return [...]GuardrailList{
+		{"start_hooks", "start", &g.Start},
+		{"input_guardrails", "input", &g.Input},
+		{"output_guardrails", "output", &g.Output},
+		{"mcp_input_guardrails", "mcp_input", &g.MCPInput},
+		{"mcp_output_guardrails", "mcp_output", &g.MCPOutput},
+	}
 }
 
 // Exclusions says whether a workspace is excluded from the organisation's guardrails.

@@ -26,7 +26,7 @@ func (c *Call) authenticateAgain() *Error {
 	token, _, refusal := c.Gateway.read(c.request.Header)
 	if refusal == nil {
 		var now *credentials.Caller
-		if now, refusal = c.Gateway.Authenticator.AuthenticateCall(token, cmp.Or(c.Endpoint.Scope, credentials.ScopeCompletions)); refusal == nil && now.WorkspaceID != c.Caller.WorkspaceID {
+		if now, refusal = c.Gateway.Authenticator.AuthenticateCall(token, cmp.Or(c.Endpoint.Scope, credentials.ScopeCompletions), c.Endpoint.OtherScopes...); refusal == nil && now.WorkspaceID != c.Caller.WorkspaceID {
 			refusal = &credentials.Error{Reason: credentials.InvalidKey, Field: "x-gw-api-key", Message: "The key belongs to another workspace now"}
 		}
 	}
@@ -60,7 +60,7 @@ func (p *preparation) authenticate() (selection credentials.Selection, _ *Error)
 	if refusal != nil {
 		return selection, CredentialError(refusal)
 	}
-	if p.Caller, refusal = p.Gateway.Authenticator.AuthenticateCall(token, cmp.Or(p.Endpoint.Scope, credentials.ScopeCompletions)); refusal != nil {
+	if p.Caller, refusal = p.Gateway.Authenticator.AuthenticateCall(token, cmp.Or(p.Endpoint.Scope, credentials.ScopeCompletions), p.Endpoint.OtherScopes...); refusal != nil {
 		return selection, CredentialError(refusal)
 	}
 	if bearer := selection.Bearer; !bearer.Empty() && p.Gateway.Authenticator.Knows(bearer.Reveal()) {

@@ -39,8 +39,9 @@ type Endpoint struct {
 	Passes bool
 	// NotJSON: its answer is something else, such as audio.
 	NotJSON bool
-	// Scope is what a caller needs; "": that of inference calls.
-	Scope string
+	// Scope is what a caller needs; "": that of inference calls. OtherScopes do as well.
+	Scope       string
+	OtherScopes []string
 	// Prompt: its body has the variables of a saved prompt, which its path names.
 	Prompt bool
 	// Objects is what it has to do with objects that a provider keeps: its row of objectRows.
@@ -122,7 +123,7 @@ var endpoints = []Endpoint{
 	{Name: "rerank", Method: "POST", Path: "/v1/rerank", Cacheable: true},
 	{Name: "messages", Method: "POST", Path: "/v1/messages", Cacheable: true, Models: []string{"tools"}},
 	{Name: "messagesCountTokens", Method: "POST", Path: "/v1/messages/count_tokens"},
-	{Name: Models, Method: "GET", Path: "/v1/models", Body: None},
+	{Name: Models, Method: "GET", Path: "/v1/models", Body: None, OtherScopes: []string{"models.list", "virtual_keys.list"}},
 	{Name: realtime, Method: "GET", Path: "/v1/realtime", Body: None},
 }
 

@@ -17,6 +17,8 @@ import (
 type PromptVersion struct {
 	Slug    string
 	Version int // number
+
+	ID, VersionID string
 }
 
 // renderPrompt replaces the body, which has the variables of a saved prompt, by what that
@@ -60,7 +62,7 @@ func (p *preparation) renderPrompt(selection *credentials.Selection, limit int64
 	}
 	p.Body.buffer.Release()
 	p.Body.buffer = buffer
-	p.Prompt.Slug, p.Prompt.Version = saved.Slug, v.Number
+	p.Prompt = PromptVersion{saved.Slug, v.Number, saved.ID, v.ID}
 	if p.Endpoint.Scope == credentials.ScopeRender {
 		p.Rendered = true
 		return nil

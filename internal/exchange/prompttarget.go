@@ -77,7 +77,7 @@ func (r *targetPrompt) render(t *routing.Target, selection *credentials.Selectio
 	if model := r.edit.Lookup("model"); selection.Model == "" && len(model) > 0 && model[0] == '"' {
 		selection.Model = jsonscan.Unquote(model)
 	}
-	r.prompt = PromptVersion{p.Slug, v.Number}
+	r.prompt = PromptVersion{p.Slug, v.Number, p.ID, v.ID}
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 
 // An Authenticator says who calls, see [credentials.Authenticator].
 type Authenticator interface {
-	AuthenticateCall(token, scope string) (*credentials.Caller, *credentials.Error)
+	AuthenticateCall(token, scope string, others ...string) (*credentials.Caller, *credentials.Error)
 	Knows(token string) bool
 	OperatorKeys
 }

@@ -297,6 +297,23 @@ func inAnthropic(answer *providers.Answer) *providers.Answer {
 	return out
 }
 
+// ofProvider is a list of models, in OpenAI's shape, with the name of the provider that it came from.
+func ofProvider(list []byte, provider string) []byte {
+	if v := gjson.ParseBytes(list); !v.IsObject() || !v.Get("data").IsArray() {
+		return list // it is in no shape that is known
+	}
+	named, err := sjson.SetBytes(list, "provider", provider)
+	if err != nil {
+		return list // likewise
+	}
+	return named
+}
+
+// listsModels reports whether the answer is a provider's list of models, in OpenAI's shape.
+func (rt *roundTrip) listsModels() bool {
+	return rt.x.Endpoint.Name == exchange.Models && rt.x.Catalogue == nil && !asksAnthropic(rt.x.Call)
+}
+
 // withoutModels is a provider's list of models without those that are hidden.
 func withoutModels(list []byte, hides func(model string) bool) []byte {
 	shown := func(all gjson.Result) []byte {

@@ -21,12 +21,12 @@ func Record(x *exchange.Exchange) *reqlog.Record {
 		Status: x.Status, Attempts: len(x.Attempts), Failure: x.Failure, Malformed: x.Malformed, CacheStatus: x.CacheStatus,
 		SpanID: x.Trace.Span.ID, ParentSpanID: x.Trace.Span.Parent, SpanName: x.Trace.Span.Name, Metadata: x.Metadata.All(),
 	}
-	r.PromptSlug, r.PromptVersion = x.Prompt.Slug, int64(x.Prompt.Version)
+	setPrompt(r, x.Prompt)
 	if r.Cost, r.CostKnown = x.Cost(); r.CostKnown {
 		r.PriceVersion = x.PriceVersion()
 	}
 	if a := x.Latest(); a != nil {
-		r.PromptSlug, r.PromptVersion = a.Prompt.Slug, int64(a.Prompt.Version)
+		setPrompt(r, a.Prompt)
 		r.Provider, r.VirtualKey = a.Route.Provider, a.Route.VirtualKey
 		u, known, estimated := a.Used()
 		r.UsageKnown, r.UsageEstimated, r.PromptTokens, r.CompletionTokens = known, estimated, u.Prompt, u.Completion
@@ -118,4 +118,9 @@ func reason(why error) string {
 		return failed.Error()
 	}
 	return why.Error()
+}
+
+// setPrompt sets which version of a saved prompt a call was made of, if any.
+func setPrompt(r *reqlog.Record, of exchange.PromptVersion) {
+	r.PromptSlug, r.PromptVersion, r.PromptID, r.PromptVersionID = of.Slug, int64(of.Version), of.ID, of.VersionID
 }

@@ -42,6 +42,17 @@ func (rt *roundTrip) translate(res *http.Response) error {
 		if rt.answer != nil && rt.answer.Begin != nil {
 			rt.answer.Begin(res.Header)
 		}
+		if rt.listsModels() && res.Header.Get("Content-Encoding") == "" {
+			body, err := rt.readWhole(res)
+			defer rt.x.Memory.Free(cap(body))
+			if err != nil {
+				return err
+			}
+			media := res.Header["Content-Type"]
+			err = rt.replaceBody(res, ofProvider(body, rt.target.Route.Provider))
+			res.Header["Content-Type"] = media
+			return err
+		}
 		return rt.maskBody(res)
 	case res.Header.Get("Content-Encoding") != "":
 		return rt.unreadable(res, "the provider sent "+res.Header.Get("Content-Encoding")+", which was not requested")
@@ -88,6 +99,9 @@ func (rt *roundTrip) translate(res *http.Response) error {
 	}
 	if res.StatusCode == http.StatusNoContent { // there is a body
 		res.StatusCode, res.Status = http.StatusOK, "200 OK"
+	}
+	if rt.listsModels() {
+		out = ofProvider(out, rt.target.Route.Provider)
 	}
 	rt.translated = rt.store == nil
 	return rt.replaceBody(res, out)

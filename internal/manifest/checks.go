@@ -66,9 +66,9 @@ func checkSecretReference(_ *session, r, _ *credentials.SecretReference) error {
 
 // guardrailRefs are the guardrails of all calls.
 func guardrailRefs(g *directory.Guardrails) (all []ref) {
-	for member, ids := range map[string][]string{"start": g.Start, "input": g.Input, "output": g.Output} {
-		for n, id := range ids {
-			all = append(all, ref{fmt.Sprintf("guardrails.%s[%d]", member, n), "guardrails", id})
+	for _, list := range g.Lists() {
+		for n, id := range *list.IDs {
+			all = append(all, ref{fmt.Sprintf("guardrails.%s[%d]", list.Member, n), "guardrails", id})
 		}
 	}
 	return all

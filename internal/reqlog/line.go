@@ -78,6 +78,8 @@ func appendLine(to []byte, r *Record) ([]byte, error) {
 	l.text("config_version", r.ConfigVersion)
 	l.text("prompt_slug", r.PromptSlug)
 	l.integer("prompt_version", r.PromptVersion)
+	l.text("prompt_id", r.PromptID)
+	l.text("prompt_version_id", r.PromptVersionID)
 	l.flag("stream", r.Stream)
 	l.integer("status", int64(r.Status))
 	l.integer("attempts", int64(r.Attempts))

@@ -28,6 +28,8 @@ type Record struct {
 	ConfigVersion    string    `json:"config_version,omitempty"` // id
 	PromptSlug       string    `json:"prompt_slug,omitempty"`    // of a saved prompt
 	PromptVersion    int64     `json:"prompt_version,omitempty"` // number of the version
+	PromptID         string    `json:"prompt_id,omitempty"`
+	PromptVersionID  string    `json:"prompt_version_id,omitempty"`
 	Stream           bool      `json:"stream,omitempty"`
 	Status           int       `json:"status"`
 	Attempts         int       `json:"attempts"`
