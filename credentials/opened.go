@@ -32,6 +32,7 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Error) {
 	route := &Route{
 		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: o.base, Key: o.key, Settings: o.settings, Header: o.header, rules: o.rules,
 		Integration: v.IntegrationID, CustomHost: cred.CustomHost != "", Passthrough: r.Passthrough, Stored: true,
+		Machine: cred.Machine != "",
 	}
 	route.Account, route.Alone = o.account, o.alone
 	if len(o.mappings) > 0 {
