@@ -39,6 +39,9 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Error) {
 		route.mapped = o
 		r.accountOfSecret(route, o.mappings)
 	}
+	if route.Machine { // all that are the machine are one account, whatever else they are
+		route.Account, route.Alone = "machine:"+cred.Machine, false
+	}
 	return route, nil
 }
 
