@@ -137,7 +137,7 @@ func TestReferenceOfErrorCodes(t *testing.T) {
 				codes = append(codes, m[1])
 			}
 		}
-	}, "internal/exchange", "internal/inference", "internal/prompts", "internal/turns", "internal/upstream", "internal/validation", "providers", "handlers")
+	}, "internal/exchange", "internal/inference", "internal/prompts", "internal/sigv4", "internal/turns", "internal/upstream", "internal/validation", "providers", "handlers")
 	mustBe(t, "error codes", named(t, referencePage, "Errors of the data plane"), codes)
 
 	field, _ := reflect.TypeFor[admin.ErrorData]().FieldByName("ErrorCode")

@@ -60,6 +60,7 @@ type Services struct {
 	Authenticator authenticator
 	Guard         hostGuard
 	Managers      map[string]secrets.Manager // of secret references
+	Identities    routing.Identities         // what providers' credentials may be of the gateway's machine
 	Headers       *exchange.Headers
 	InFlight      *inflight.Budget // accounts for the memory of bodies; may be nil
 	Resync        func()           // fetches anew what is cached of other systems; may be nil

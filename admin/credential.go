@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/caddy-gw/gateway/credentials"
@@ -18,6 +19,7 @@ type sentCredential struct {
 	field    string                       // the field that contains the settings
 	whole    bool                         // the settings include the address, which is removed if they do not have it
 	mappings *[]credentials.SecretMapping // unchanged if it is nil
+	machine  bool                         // it may be what the gateway's machine is: it is no integration of a workspace
 }
 
 // mapped returns the mappings that a credential will have.
@@ -54,14 +56,14 @@ func (c *call) receive(cred *credentials.Credential, sent *sentCredential) (secr
 	if err != nil {
 		return secret, err
 	}
-	was := cred.CustomHost
+	before, was := *cred, cred.CustomHost
 	if sent.settings != "" {
 		list, err := c.settings(sent.settings, sent.field)
 		if err != nil {
 			return secret, err
 		}
 		host := routing.Host(list)
-		if before, _ := routing.Settings([]byte(old), c.api.ParseOptions); sent.whole || cred.CustomHost == routing.Host(before) {
+		if list, _ := routing.Settings([]byte(old), c.api.ParseOptions); sent.whole || cred.CustomHost == routing.Host(list) {
 			cred.CustomHost = ""
 		}
 		switch {
@@ -83,11 +85,35 @@ func (c *call) receive(cred *credentials.Credential, sent *sentCredential) (secr
 	if secret, err = c.bind(cred, stored, old, sent); err == nil {
 		err = c.mapSecrets(cred, sent)
 	}
+	if err == nil {
+		err = c.machine(cred, &before, sent)
+	}
 	var bound *credentials.BindingError
 	if errors.As(err, &bound) {
 		return secret, invalid(bound.Field, "%s", bound.Why)
 	}
 	return secret, err
+}
+
+// machine notes whether a credential is what the gateway's machine is. Only an API key of the organisation may say so.
+func (c *call) machine(cred, before *credentials.Credential, sent *sentCredential) error {
+	cloud, field, mode := routing.MachineOf(cred.Provider, string(cred.ModelConfig), cred.Mappings)
+	same := cloud == before.Machine && cred.CustomHost == before.CustomHost && string(cred.ModelConfig) == string(before.ModelConfig) &&
+		slices.Equal(cred.Mappings, before.Mappings)
+	if cloud != "" && !same {
+		refuse := refuse(sent.field + ".")
+		switch {
+		case !sent.machine:
+			return refuse(field, "%s is what the gateway's machine is, which an integration of a workspace may not use; make one of the organisation", mode)
+		case c.caller.WorkspaceID != "":
+			return refuse(field, "%s is what the gateway's machine is; only an API key of the organisation may save and change that", mode)
+		}
+		if _, err := c.api.Identities.Check(cred, string(cred.ModelConfig), providers.OwnHost(cred.Provider, cred.CustomHost), refuse); err != nil {
+			return err
+		}
+	}
+	cred.Machine = cloud
+	return nil
 }
 
 // settings returns the settings in field.

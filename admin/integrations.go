@@ -361,7 +361,7 @@ func (c *call) applyIntegration(i *credentials.Integration, in *IntegrationField
 			return secret, err
 		}
 	}
-	sent := &sentCredential{key: in.Key, field: "configurations"}
+	sent := &sentCredential{key: in.Key, field: "configurations", machine: i.WorkspaceID == ""}
 	if sent.mappings, err = c.mappings(in.SecretMappings, sent.field, i.WorkspaceID); err != nil {
 		return secret, err
 	}

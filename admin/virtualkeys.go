@@ -269,7 +269,7 @@ func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields, 
 		v.ExpiresAt, err = expiry(in.ExpiresAt, v.ExpiresAt, c.api.Now())
 		return secret, err
 	}
-	sent := &sentCredential{key: key, host: in.CustomHost, field: "model_config"}
+	sent := &sentCredential{key: key, host: in.CustomHost, field: "model_config", machine: true}
 	if sent.mappings, err = c.mappings(in.SecretMappings, sent.field, v.WorkspaceID); err != nil {
 		return secret, err
 	}

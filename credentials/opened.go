@@ -32,11 +32,15 @@ func (r *Router) virtualKey(c *Caller, slug, field string) (*Route, *Error) {
 	route := &Route{
 		Provider: v.Provider, VirtualKey: v.Slug, KeyID: v.ID, Dialect: v.Provider, BaseURL: o.base, Key: o.key, Settings: o.settings, Header: o.header, rules: o.rules,
 		Integration: v.IntegrationID, CustomHost: cred.CustomHost != "", Passthrough: r.Passthrough, Stored: true,
+		Machine: cred.Machine != "",
 	}
 	route.Account, route.Alone = o.account, o.alone
 	if len(o.mappings) > 0 {
 		route.mapped = o
 		r.accountOfSecret(route, o.mappings)
+	}
+	if route.Machine { // all that are the machine are one account, whatever else they are
+		route.Account, route.Alone = "machine:"+cred.Machine, false
 	}
 	return route, nil
 }

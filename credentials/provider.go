@@ -18,6 +18,7 @@ type Provider struct {
 	Workspaces []string    // ids or slugs of the workspaces that may use it; empty: all
 	// Passthrough lists further paths that its credential may be used for.
 	Passthrough Paths
+	Machine     bool // its settings say that it is what the gateway's machine is
 }
 
 // MayUse reports whether a workspace, or for "" any, may use a provider in the operator's
@@ -68,7 +69,7 @@ func (r *Router) Own(slug string) *Route {
 }
 
 func (p *Provider) route() *Route {
-	route := &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header, Passthrough: p.Passthrough, Stored: true}
+	route := &Route{Provider: p.Slug, Dialect: p.Dialect, BaseURL: p.BaseURL, Key: p.Key, Settings: p.Settings, Header: p.Header, Passthrough: p.Passthrough, Stored: true, Machine: p.Machine}
 	if len(p.Workspaces) != 1 {
 		route.Account = p.Slug
 	}

@@ -32,9 +32,12 @@ type Route struct {
 	// not sent by the caller. It is only sent to where that resource says, whatever the
 	// request contains.
 	Stored bool
+	// Machine is set if the credential may be what the gateway's machine is: an API key of the
+	// organisation has saved it so, or it is the operator's.
+	Machine bool
 	// Account is what objects at the provider are told apart by where workspaces may share the
-	// credential: the slug of an operator's provider, or an integration or a secret reference;
-	// "": the credential is the caller's own, or a single workspace's.
+	// credential: the slug of an operator's provider, an integration, a secret reference, or what
+	// the gateway's machine is; "": the credential is the caller's own, or a single workspace's.
 	Account string
 	// Alone is set while no other workspace may use the Account.
 	Alone bool

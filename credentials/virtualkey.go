@@ -23,6 +23,10 @@ type Credential struct {
 	Hint        string          `json:"hint"`
 	Mappings    []SecretMapping `json:"mappings,omitempty"` // parts that are not stored, each of another field
 
+	// Machine is the cloud for which the credential is what the gateway's machine is, aws or azure; "": it is not. It
+	// is only set by whoever may say so, and not by the settings alone.
+	Machine string `json:"machine,omitempty"`
+
 	// opened caches the opened key. A changed row is a new value with its own cache.
 	opened *atomic.Pointer[opened]
 }

@@ -14,7 +14,10 @@ func TestAStoredCredentialGoesToNamedPathsOnly(t *testing.T) {
 	g := gatewaytest.Start(t, "block_inline_config off\ntrusted_custom_hosts 127.0.0.1\npassthrough_paths /v1/saved\n"+up.Provider("file")+named+vllm)
 	key, _ := g.Key("k")
 	g.Admin("POST", "/v1/virtual-keys", map[string]any{"name": "vk", "slug": "vk", "provider": "openai", "key": "sk", "custom_host": up.URL + "/v1"})
-	const file, vk, own = "x-gw-provider: file", "x-gw-provider: @vk", "x-gw-provider: openai"
+	g.Admin("POST", "/v1/virtual-keys", map[string]any{"name": "sm", "slug": "sm", "provider": "sagemaker", "custom_host": up.URL + "/v1", "model_config": map[string]any{
+		"aws_auth_type": "accessKey", "aws_region": "eu-west-1", "aws_access_key_id": "AKIA0123456789", "aws_secret_access_key": "0123456789abcdef",
+	}})
+	const file, vk, sm, own = "x-gw-provider: file", "x-gw-provider: @vk", "x-gw-provider: @sm", "x-gw-provider: openai"
 	for _, c := range []struct {
 		method, path, to string
 		status           int
@@ -33,6 +36,10 @@ func TestAStoredCredentialGoesToNamedPathsOnly(t *testing.T) {
 		{"DELETE", "/v1/models/m", "x-gw-provider: named", 200, ""},
 		{"POST", "/v1/score", "x-gw-provider: vllm", 200, ""},
 		{"POST", "/v1/score", file, 403, "passthrough_paths"},
+		{"POST", "/v1/endpoints/e/invocations", sm, 200, ""},
+		{"POST", "/v1/endpoints/e/async-invocations", sm, 200, ""},
+		{"GET", "/v1/endpoints/e/invocations", sm, 403, "passthrough_paths"},
+		{"POST", "/v1/endpoints/e", sm, 403, "passthrough_paths"},
 		{"GET", "/v1/foo/x", vk, 403, "add passthrough_paths GET /v1/foo/x to the gw block"},
 		{"PUT", "/v1/saved", vk, 200, ""},
 		{"PUT", "/v1/saved", file, 403, "provider file"},

@@ -114,6 +114,9 @@ func (p *Provider) following(c *Call, then func(time.Time, []byte, http.Header) 
 }
 
 func (p *Provider) request(c *Call) (*Request, error) {
+	if p.closed(c.Endpoint) {
+		return nil, p.NotServed(c)
+	}
 	if list := p.Endpoints[ListModels]; list != nil && c.Endpoint == RetrieveModel {
 		if r, err := p.modelFromList(c, list); r != nil || err != nil {
 			return r, err
@@ -211,7 +214,7 @@ func requestError(err error) error {
 // conversation.
 func (p *Provider) Adapts(endpoint string) bool {
 	_, ok := clientDialects[endpoint]
-	return ok && endpoint != ChatComplete && p.Endpoints[endpoint] == nil && !p.has(endpoint)
+	return ok && !p.PassOnly && endpoint != ChatComplete && p.Endpoints[endpoint] == nil && !p.has(endpoint)
 }
 
 // DisplayName returns the name of the provider in answers, which is that of the

@@ -57,6 +57,9 @@ type Provider struct {
 	// Login returns the grant by which the token that Auth sends is obtained. If it is nil,
 	// or returns nil, the credential itself is sent.
 	Login func(c *Call) (*Login, error)
+	// OwnHosts are domains of the provider other than that of its base URL, such as .openai.azure.com: what the
+	// gateway's machine is goes to these hosts only.
+	OwnHosts []string
 	// Headers maps settings to the headers that they are sent in.
 	Headers map[string]string
 	// Forward lists headers of the client that are forwarded to this provider in addition
@@ -69,6 +72,8 @@ type Provider struct {
 	// endpoint of the gateway if the provider has a Dialect. Default: [OpenAIServes], and
 	// nothing for a provider with a Dialect.
 	Serves []string
+	// PassOnly is set if the provider has no conversations: besides Endpoints, only its own paths are passed on to it.
+	PassOnly bool
 	// Passes lists paths below /v1 that the provider serves in addition to the gateway's
 	// endpoints, and that are forwarded unchanged.
 	Passes credentials.Paths
@@ -150,12 +155,14 @@ type Call struct {
 	MayHave func(name string) bool
 	// Upload is the streamed body from its beginning, for providers that translate it; nil
 	// if there is none. Errors in it are [UploadError]s.
-	Upload  io.Reader
-	Model   string
-	Stream  bool
-	Strict  bool // strict_open_ai_compliance
-	Key     credentials.Secret
-	Token   credentials.Secret       // the result of the login
+	Upload io.Reader
+	Model  string
+	Stream bool
+	Strict bool // strict_open_ai_compliance
+	Key    credentials.Secret
+	Token  credentials.Secret // the result of the login
+	// Machine: the gateway's machine may log in, as the organisation or the operator has saved the credential.
+	Machine bool
 	Setting func(name string) string // a setting of the provider, such as aws_region; "" if it is not set
 	Header  func(name string) string // a header of the client that is forwarded; the name is canonical
 	// History has the turns before this response, and HistoryTools the tools that they added.
@@ -217,10 +224,13 @@ type Stream interface {
 	End(dst []byte) ([]byte, error)
 }
 
-// A Login is an OAuth 2.0 grant for a provider's token, or the assumption of a role of AWS.
+// A Login is an OAuth 2.0 grant for a provider's token, the assumption of a role of AWS, or what the gateway's machine
+// is, which only a call with [Call.Machine] may be.
 type Login struct {
 	// Role is what AWS's Security Token Service is asked for. The token is a [RoleToken].
 	Role *AssumedRole
+	// Azure is what the gateway's machine is for Azure. The token is one of Entra ID.
+	Azure *AzureIdentity
 	// ServiceAccount is a Google service account key, in JSON. The grant is a signed JWT.
 	ServiceAccount []byte
 	// Otherwise, the grant is client credentials.
@@ -229,10 +239,23 @@ type Login struct {
 	Scopes             []string
 }
 
+// OfMachine reports whether the gateway's machine logs in, and no credential.
+func (l *Login) OfMachine() bool { return l.Azure != nil || l.Role != nil && l.Role.Machine }
+
 // An AssumedRole is a role of AWS that the keys of an account may assume.
 type AssumedRole struct {
 	Region, ARN, ExternalID string
 	Keys                    RoleToken
+	// Machine: the role is assumed by what the gateway's machine is, without Keys; "" for ARN: it is that itself.
+	Machine bool
+}
+
+// An AzureIdentity is what the gateway's machine is for Azure: a managed identity, of which Client chooses one, or,
+// if it is Federated, the application Client of Tenant that trusts the workload. "": those of the environment.
+type AzureIdentity struct {
+	Authority, Resource string // where to log in, and for what
+	Tenant, Client      string
+	Federated           bool
 }
 
 // A RoleToken is a key pair of AWS, with a session token if it is that of a role. As a token, it is

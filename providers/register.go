@@ -88,11 +88,17 @@ func Lookup(name string) (*Provider, bool) {
 // spellings are names that other gateways have for providers.
 var spellings = map[string]string{"hugging-face": "huggingface", "open-ai": "openai"}
 
+// retired are providers whose API was switched off, with what to use instead.
+var retired = map[string]string{"palm": "Google has switched off the PaLM API; use google, which has Gemini"}
+
 // Find is [Lookup] for a name that somebody writes, who may spell it as other gateways do. The error says what it
 // may have been.
 func Find(name string) (*Provider, error) {
 	if p, ok := Lookup(cmp.Or(spellings[name], name)); ok {
 		return p, nil
+	}
+	if why := retired[name]; why != "" {
+		return nil, fmt.Errorf("there is no provider %q: %s", name, why)
 	}
 	if nearest := credentials.Nearest(name, names); nearest != "" {
 		return nil, fmt.Errorf("there is no provider %q; the nearest is %s", credentials.Clip(name), nearest)
@@ -167,6 +173,27 @@ func (p *Provider) Base(setting func(string) string) (*url.URL, error) {
 		return nil, &RequestError{"", "invalid_setting", "The address of provider " + p.Name + " cannot be made of its settings"}
 	}
 	return u, nil
+}
+
+// Owns reports whether an address is the provider's own: that of its base URL, or one of its other hosts.
+func (p *Provider) Owns(u *url.URL) bool {
+	if u.Scheme != "https" || u.Port() != "" || u.User != nil {
+		return false
+	}
+	host := strings.ToLower(u.Hostname())
+	return p.base != nil && host == p.base.Hostname() || slices.ContainsFunc(p.OwnHosts, func(domain string) bool {
+		name, ok := strings.CutSuffix(host, domain)
+		return ok && validLabel.MatchString(name)
+	})
+}
+
+// OwnHost reports whether the custom host of a credential, or "", is one of the hosts of the provider called name.
+func OwnHost(name, customHost string) bool {
+	if customHost == "" {
+		return true
+	}
+	u, err := url.Parse(customHost)
+	return err == nil && byName[name] != nil && byName[name].Owns(u)
 }
 
 // Missing returns the error for a missing setting.

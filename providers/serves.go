@@ -35,6 +35,8 @@ const (
 func (p *Provider) Support(endpoint string) Support {
 	_, conversation := clientDialects[endpoint]
 	switch {
+	case p.closed(endpoint):
+		return Refused
 	case endpoint == RetrieveModel && p.Endpoints[ListModels] != nil:
 		return TranslatedCall
 	case p.has(endpoint) && (p.Encoder == nil || endpoint != ChatComplete):
@@ -47,11 +49,18 @@ func (p *Provider) Support(endpoint string) Support {
 	return Refused
 }
 
+// closed reports whether the provider has no conversations, and nothing else in the place of an endpoint.
+func (p *Provider) closed(endpoint string) bool {
+	return p.PassOnly && endpoint != Proxy && p.Endpoints[endpoint] == nil
+}
+
 // has reports whether the provider serves an endpoint in the form in which clients call it.
 func (p *Provider) has(endpoint string) bool {
 	switch {
 	case endpoint == Proxy:
 		return true
+	case p.PassOnly:
+		return false
 	case endpoint == ChatComplete:
 		return p.Dialect == nil
 	case p.Dialect != nil:

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
+	"net/url"
 	"os"
 	"strings"
 )
@@ -27,6 +29,22 @@ func ReadToken(file string) (string, error) {
 		return "", errors.New("reading the token of the service account: the file has none")
 	}
 	return token, nil
+}
+
+// IdentityEndpointVariable is the environment variable by which Azure's App Service and Container Apps name the endpoint
+// that gives an app its identity.
+const IdentityEndpointVariable = "IDENTITY_ENDPOINT"
+
+// IdentityEndpoint returns that endpoint, which is on the machine: at localhost, or at a loopback or link-local address.
+func IdentityEndpoint() (*url.URL, error) {
+	u, err := url.Parse(os.Getenv(IdentityEndpointVariable))
+	if err == nil && u.Scheme == "http" && u.User == nil && u.RawQuery == "" && u.Fragment == "" {
+		addr, err := netip.ParseAddr(u.Hostname())
+		if u.Hostname() == "localhost" || err == nil && (addr.IsLoopback() || addr.IsLinkLocalUnicast()) {
+			return u, nil
+		}
+	}
+	return nil, errors.New(IdentityEndpointVariable + ": expected a URL with http of localhost, or of a loopback or link-local address")
 }
 
 // Environment returns environment variables by which a platform gives a workload its identity.

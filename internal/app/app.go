@@ -27,6 +27,7 @@ import (
 	"github.com/caddy-gw/gateway/internal/reqlog"
 	"github.com/caddy-gw/gateway/internal/routing"
 	"github.com/caddy-gw/gateway/internal/telemetry"
+	"github.com/caddy-gw/gateway/internal/upstream"
 	"github.com/caddy-gw/gateway/secrets"
 	"github.com/caddy-gw/gateway/secrets/azurekv"
 	"github.com/caddy-gw/gateway/storage"
@@ -67,8 +68,18 @@ type App struct {
 
 	// What the gateway is for Azure, which checks of guardrails may use with azureAuthMode managed and
 	// credentials that the organisation has saved: instance, a managed identity of the virtual machine by its
-	// metadata service; or workload, that of the Kubernetes service account. Default: none, and such checks fail.
+	// metadata service; app_service, one of App Service or Container Apps; or workload, that of the Kubernetes
+	// service account. Default: none, and such checks fail.
 	AzureIdentity string `json:"azure_identity,omitempty"`
+
+	// What the gateway's machine is in the clouds aws and azure, which providers' credentials may use that the
+	// organisation saves with aws_auth_type serviceRole, or assumedRole without keys, or with azure_auth_mode managed,
+	// workload or entraFederated. For aws: instance, the role of the EC2 instance by its metadata service (IMDSv2);
+	// container, that of the ECS task or the EKS pod identity; or web_identity, that of the Kubernetes service account.
+	// For azure: instance, a managed identity of the virtual machine by its metadata service; app_service, one of App
+	// Service or Container Apps; or workload, that of the Kubernetes service account. Default: none, and such
+	// credentials are refused.
+	ProviderIdentity map[string]string `json:"provider_identity,omitempty"`
 
 	// More prefixes of the gateway's headers, such as x-acme-, which are read and
 	// answered like x-gw-.
@@ -156,7 +167,8 @@ type App struct {
 	dataToken credentials.Secret
 	master    credentials.Secret
 	guard     *credentials.HostGuard
-	azure     *azurekv.Identity // nil: none
+	azure     *azurekv.Identity // of checks; nil: none
+	machine   upstream.Machine  // of providers
 	headers   *exchange.Headers
 	providers map[string]*credentials.Provider
 	paths     credentials.Paths // of virtual keys
@@ -345,10 +357,8 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if a.guard, err = credentials.NewHostGuard(trusted); err != nil {
 		return fmt.Errorf("trusted_custom_hosts: %w", err)
 	}
-	if a.AzureIdentity != "" {
-		if a.azure, err = azurekv.NewIdentity(a.AzureIdentity); err != nil {
-			return fmt.Errorf("azure_%w", err)
-		}
+	if err := a.provisionIdentities(); err != nil {
+		return err
 	}
 	if err = a.GuardAdmin(caddy.DefaultAdminListen); err != nil {
 		return fmt.Errorf("CADDY_ADMIN: %w", err)
@@ -361,7 +371,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	}
 	a.providers = make(map[string]*credentials.Provider, len(a.Providers))
 	for slug, p := range a.Providers {
-		if a.providers[slug], err = p.resolve(slug); err != nil {
+		if a.providers[slug], err = p.resolve(slug, a.ProviderIdentity); err != nil {
 			return fmt.Errorf("provider %s: %w", slug, err)
 		}
 	}

@@ -38,7 +38,9 @@ func parseGlobalOption(d *caddyfile.Dispenser, existing any) (any, error) {
 //		data_service_token <token>
 //
 //		trusted_custom_hosts <hosts...>
-//		azure_identity       instance|workload
+//		azure_identity       instance|app_service|workload
+//		provider_identity    aws   instance|container|web_identity
+//		provider_identity    azure instance|app_service|workload
 //		header_prefix        <prefixes...>
 //		block_inline_config  on|off
 //		metric_models        <models...>
@@ -153,6 +155,18 @@ func (a *App) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			if err := several(d, &a.TrustedCustomHosts); err != nil {
 				return err
 			}
+		case "provider_identity":
+			args := d.RemainingArgs()
+			if len(args) != 2 {
+				return d.ArgErr()
+			}
+			if a.ProviderIdentity[args[0]] != "" {
+				return d.Errf("%s %s is given twice", name, args[0])
+			}
+			if a.ProviderIdentity == nil {
+				a.ProviderIdentity = make(map[string]string)
+			}
+			a.ProviderIdentity[args[0]] = args[1]
 		case "azure_identity":
 			if err := one(d, &a.AzureIdentity); err != nil {
 				return err

@@ -40,7 +40,7 @@ const maxDocument = 512 << 20
 func (a *App) manifests(c *core) *manifest.Services {
 	return &manifest.Services{
 		Set: c.Set, DB: c.DB, Trail: c.Trail,
-		Managers: a.managers, ParseOptions: a.parse, Guard: a.guard, IsEndpoint: exchange.IsEndpoint, Now: time.Now, Random: rand.Reader,
+		Managers: a.managers, Identities: a.ProviderIdentity, ParseOptions: a.parse, Guard: a.guard, IsEndpoint: exchange.IsEndpoint, Now: time.Now, Random: rand.Reader,
 	}
 }
 

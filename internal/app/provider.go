@@ -18,7 +18,7 @@ import (
 var validSlug = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
 
 // resolve checks a provider of the configuration and replaces its placeholders.
-func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
+func (p *Provider) resolve(slug string, identities routing.Identities) (*credentials.Provider, error) {
 	if !validSlug.MatchString(slug) {
 		return nil, errors.New("a slug is letters, digits, _ and - only")
 	}
@@ -53,6 +53,9 @@ func (p *Provider) resolve(slug string) (*credentials.Provider, error) {
 		return nil, err
 	}
 	out.Settings = settings
+	if out.Machine, err = machine(out, identities); err != nil {
+		return nil, err
+	}
 	if out.BaseURL == nil && !settled {
 		return nil, fmt.Errorf("base_url: required, %s has no address of its own", p.Type)
 	}
@@ -90,7 +93,7 @@ func (p *Provider) complete(out *credentials.Provider) error {
 			return fmt.Errorf("%s: required, the address of %s is made of it", name, p.Type)
 		}
 	}
-	if !out.Key.Empty() || len(p.Headers) > 0 {
+	if !out.Key.Empty() || len(p.Headers) > 0 || out.Machine {
 		return nil
 	}
 	for name := range out.Settings {
@@ -99,6 +102,24 @@ func (p *Provider) complete(out *credentials.Provider) error {
 		}
 	}
 	return fmt.Errorf("api_key: required, %s answers nobody without a credential", p.Type)
+}
+
+// machine reports whether a provider is what the gateway's machine is.
+func machine(p *credentials.Provider, identities routing.Identities) (bool, error) {
+	plain := make(map[string]string, len(p.Settings))
+	for name, v := range p.Settings {
+		plain[name] = v.Reveal()
+	}
+	text, err := json.Marshal(plain)
+	if err != nil {
+		return false, err
+	}
+	builtIn, _ := providers.Lookup(p.Dialect)
+	ownHost := p.BaseURL == nil || builtIn.Owns(p.BaseURL)
+	cloud, err := identities.Check(&credentials.Credential{Provider: p.Dialect}, string(text), ownHost, func(field, format string, args ...any) error {
+		return fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...))
+	})
+	return cloud != "", err
 }
 
 // settings are the provider's own, by the rules of a config's.

@@ -108,6 +108,7 @@ func (a *App) build(c *core) *Runtime {
 	managed.CheckServices = func(workspaceID string) guardrails.Services {
 		return gateway.CheckServices(workspaceID, gateway.Through(nil))
 	}
+	managed.Identities = a.ProviderIdentity
 	managed.Managers, managed.CountryHeader = a.managers, a.AuditLog.CountryHeader
 	api := admin.New(managed)
 	gateway.ControlPlane = api.Paths()

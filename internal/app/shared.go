@@ -82,7 +82,7 @@ func (a *App) Forwarding() inference.Settings {
 
 // own returns the options of the gateway's own calls.
 func (a *App) own() upstream.Options {
-	return upstream.Options{Metrics: a.metrics, Prices: a.prices, InFlight: func() *inflight.Budget { return a.services.InFlight }, NewID: rand.Text}
+	return upstream.Options{Metrics: a.metrics, Prices: a.prices, InFlight: func() *inflight.Budget { return a.services.InFlight }, NewID: rand.Text, Machine: a.machine}
 }
 
 // random uses the source that the standard library seeds.

@@ -158,7 +158,7 @@ func (f *Forwarder) shape(ctx context.Context, q *request, t *routing.Target, to
 	*call = providers.Call{
 		Provider: p, Name: route.Provider, Endpoint: to.endpoint, Method: to.method, Path: to.path, Query: to.query, Base: base,
 		Model: q.target.Model, Stream: c.Stream, Strict: strict, Key: route.Key, Setting: setting,
-		Header: q.header.Get, Now: c.Gateway.Now(), NewID: c.NewID,
+		Header: q.header.Get, Now: c.Gateway.Now(), NewID: c.NewID, Machine: route.Machine,
 	}
 	if q.body != nil {
 		call.Body, call.MayHave = q.body.Bytes(), q.target.Payload().MayHave

@@ -19,7 +19,7 @@ import (
 )
 
 // credentialFields are the members of a [credentials.Credential] that are not in documents.
-var credentialFields = []string{"sealed", "settings", "hint", "own_slug"}
+var credentialFields = []string{"sealed", "settings", "hint", "own_slug", "machine"}
 
 // settingsOf returns the settings of a credential as they were sent, with their secrets.
 func (x *session) settingsOf(c *credentials.Credential) (string, error) {
@@ -231,10 +231,23 @@ func readVirtualKey(x *session, f *form, old *credentials.VirtualKey, at string)
 			return err
 		}
 		if old == nil || string(v.ModelConfig) != string(old.ModelConfig) || !slices.Equal(v.Mappings, old.Mappings) {
-			return routing.CheckModelConfig(v.Provider, cmp.Or(string(v.ModelConfig), "{}"), v.Mappings, refuse(at+".model_config."))
+			if err := routing.CheckModelConfig(v.Provider, cmp.Or(string(v.ModelConfig), "{}"), v.Mappings, refuse(at+".model_config.")); err != nil {
+				return err
+			}
 		}
-		return nil
+		return x.machine(&v.Credential, stored, refuse(at+".model_config."))
 	}, nil
+}
+
+// machine notes whether a credential is what the gateway's machine is. What was so before stays.
+func (x *session) machine(c, old *credentials.Credential, refuse credentials.Refuse) (err error) {
+	text := string(c.ModelConfig)
+	cloud, _, _ := routing.MachineOf(c.Provider, text, c.Mappings)
+	if old == nil || cloud != old.Machine || c.CustomHost != old.CustomHost || text != string(old.ModelConfig) {
+		cloud, err = x.Identities.Check(c, text, providers.OwnHost(c.Provider, c.CustomHost), refuse)
+	}
+	c.Machine = cloud
+	return err
 }
 
 func decodeVirtualKey(text []byte, v *credentials.VirtualKey) error {

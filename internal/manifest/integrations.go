@@ -112,6 +112,12 @@ func readIntegration(x *session, f *form, old *credentials.Integration, at strin
 				return err
 			}
 		}
+		if err := x.machine(&i.Credential, stored, refuse(at+".model_config.")); err != nil {
+			return err
+		}
+		if i.Machine != "" && i.WorkspaceID != "" {
+			return wrong(at+".model_config", "an integration of a workspace cannot be what the gateway's machine is; make one of the organisation")
+		}
 		if err := credentials.CheckModels(i.Models, refuse(at+".models")); err != nil {
 			return err
 		}

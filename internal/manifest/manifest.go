@@ -46,6 +46,8 @@ type Services struct {
 	// Managers are those of secret references, and ParseOptions those of saved configs.
 	Managers     map[string]secrets.Manager
 	ParseOptions routing.Options
+	// Identities are what providers' credentials may be of the gateway's machine.
+	Identities routing.Identities
 	// Guard decides about hosts that are not the operator's.
 	Guard *credentials.HostGuard
 	// IsEndpoint reports whether calls have an endpoint with that name.

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,18 +20,55 @@ type configuration struct {
 	modes    map[string]mode // for a field that selects how to authenticate
 }
 
-// A mode is a way to log in, by the value of its field: what else it needs; off: it is not
-// supported yet.
+// A mode is a way to log in, by the value of its field.
 type mode map[string]login
 
 type login struct {
-	needs []string
-	off   bool
+	needs   []string // what else it needs
+	machine string   // the cloud for which it is what the gateway's machine is; "": it is not
+	unless  []string // but not if the settings have one of these; then they need all
 }
 
-var entra = mode{
-	"default": {}, "entra": {needs: []string{"azure_entra_tenant_id", "azure_entra_client_id", "azure_entra_client_secret"}},
-	"managed": {off: true}, "workload": {off: true}, "entraFederated": {off: true},
+// The settings of logins, and how they log in.
+var (
+	entraSettings = []string{
+		"azure_entra_tenant_id", "azure_entra_client_id", "azure_entra_client_secret", "azure_entra_scope", "azure_ad_token",
+		"azure_managed_client_id", "azure_workload_client_id", "azure_workload_tenant_id",
+	}
+	entra = mode{
+		"default": {}, "entra": {needs: []string{"azure_entra_tenant_id", "azure_entra_client_id", "azure_entra_client_secret"}},
+		"managed": {machine: Azure}, "workload": {machine: Azure}, "entraFederated": {machine: Azure, needs: []string{"azure_entra_tenant_id", "azure_entra_client_id"}},
+	}
+	awsSettings = []string{"aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_role_arn", "aws_external_id"}
+	awsKeys     = []string{"aws_access_key_id", "aws_secret_access_key"}
+	awsModes    = mode{
+		"accessKey":   {needs: awsKeys},
+		"assumedRole": {needs: []string{"aws_role_arn"}, machine: AWS, unless: awsKeys},
+		"serviceRole": {machine: AWS},
+	}
+	bedrockModes = with(awsModes, "apiKey", login{})
+
+	// sagemakerSettings become headers of calls.
+	sagemakerSettings = []string{
+		"amzn_sagemaker_custom_attributes", "amzn_sagemaker_target_model", "amzn_sagemaker_target_variant", "amzn_sagemaker_target_container_hostname",
+		"amzn_sagemaker_inference_id", "amzn_sagemaker_enable_explanations", "amzn_sagemaker_inference_component", "amzn_sagemaker_session_id",
+	}
+)
+
+// unused are fields that other gateways have for a provider and that would do nothing here, with why. They are refused,
+// and not ignored.
+var unused = map[string]string{
+	"sagemaker.amzn_sagemaker_model_name":  "SageMaker takes the name of an endpoint, which is in the path, and no model",
+	"fireworks-ai.fireworks_account_id":    "it is for files and fine-tuning, which are not translated for this provider",
+	"vertex-ai.vertex_storage_bucket_name": "it is for files and batches, which this provider does not serve",
+	"vertex-ai.skipPtuCostAttribution":     "what a call costs does not depend on provisioned throughput; give the models a pricing_config or pricing_adjustments instead",
+}
+
+// with returns a mode with one more way.
+func with(m mode, name string, l login) mode {
+	m = maps.Clone(m)
+	m[name] = l
+	return m
 }
 
 // configurations are those of the providers that have fields of their own. Settings that no call reads are not among
@@ -39,23 +77,20 @@ var configurations = map[string]configuration{
 	"openai": {optional: []string{"openai_organization", "openai_project", "openai_beta"}},
 	"azure-openai": {
 		required: []string{"azure_auth_mode", "azure_resource_name", "azure_deployment_config"},
-		optional: []string{"azure_entra_tenant_id", "azure_entra_client_id", "azure_entra_client_secret", "azure_entra_scope", "azure_ad_token"},
+		optional: entraSettings,
 		also:     []string{"azure_api_version", "azure_deployment_id", "azure_deployment_name"},
 		modes:    map[string]mode{"azure_auth_mode": entra},
 	},
 	"azure-ai": {
 		required: []string{"azure_auth_mode", "azure_foundry_url"},
-		optional: []string{"azure_api_version", "azure_deployment_name", "azure_entra_tenant_id", "azure_entra_client_id", "azure_entra_client_secret", "azure_entra_scope", "azure_ad_token", "azure_extra_parameters"},
+		optional: slices.Concat(entraSettings, []string{"azure_api_version", "azure_deployment_name", "azure_extra_parameters"}),
 		modes:    map[string]mode{"azure_auth_mode": entra},
 	},
 	"bedrock": {
 		required: []string{"aws_auth_type", "aws_region"},
-		optional: []string{"aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_role_arn", "aws_external_id", "aws_s3_bucket", "aws_batch_role_arn"},
+		optional: slices.Concat(awsSettings, []string{"aws_s3_bucket", "aws_batch_role_arn"}),
 		also:     []string{"aws_bedrock_model", "aws_s3_object_key"},
-		modes: map[string]mode{"aws_auth_type": {
-			"accessKey": {needs: []string{"aws_access_key_id", "aws_secret_access_key"}}, "apiKey": {},
-			"assumedRole": {needs: []string{"aws_access_key_id", "aws_secret_access_key", "aws_role_arn"}}, "serviceRole": {off: true},
-		}},
+		modes:    map[string]mode{"aws_auth_type": bedrockModes},
 	},
 	"vertex-ai": {
 		required: []string{"vertex_auth_type", "vertex_region"},
@@ -64,12 +99,22 @@ var configurations = map[string]configuration{
 			"basic": {needs: []string{"vertex_project_id"}}, "serviceAccount": {needs: []string{"vertex_service_account_json"}},
 		}},
 	},
+	"sagemaker": {
+		required: []string{"aws_auth_type", "aws_region"},
+		optional: slices.Concat(awsSettings, sagemakerSettings),
+		modes:    map[string]mode{"aws_auth_type": awsModes},
+	},
 	"workers-ai":  {required: []string{"workers_ai_account_id"}},
 	"huggingface": {optional: []string{"huggingface_base_url"}},
 	"cortex":      {required: []string{"snowflake_account"}},
-	"anthropic":   {optional: []string{"anthropic_beta", "anthropic_version"}},
+	"anthropic":   {optional: []string{"anthropic_beta", "anthropic_version", inspectStream}},
+	"byteplus":    {required: []string{"byteplus_region"}},
 	"databricks":  {optional: []string{"databricks_workspace"}},
 }
+
+// inspectStream asks for what the gateway does anyway: an error at the beginning of a stream is an error of the call, and
+// an attempt that failed.
+const inspectStream = "anthropic_inspect_stream_for_overloaded_error"
 
 // A deployment is how an element of azure_deployment_config is written: the members that it
 // must have, and those that it may have.
@@ -140,6 +185,8 @@ func checkFields(provider string, all gjson.Result, listed []string, refuse cred
 		field := credentials.Clip(name)
 		switch {
 		case value.Type == gjson.Null, name == credentials.CustomHeaders:
+		case unused[provider+"."+name] != "":
+			err = refuse(field, "it would do nothing: %s", unused[provider+"."+name])
 		case !slices.Contains(listed, name):
 			err = refuse(field, "provider %s has no such field, expected one of %s", provider, strings.Join(append(listed, credentials.CustomHeaders), ", "))
 		case name == "aws_role_arn":
@@ -154,10 +201,24 @@ func checkFields(provider string, all gjson.Result, listed []string, refuse cred
 			err = checkDeployments(field, value, refuse, forms)
 		case name == "vertex_service_account_json" && !value.IsObject() && value.Type != gjson.String:
 			err = refuse(field, "expected an object")
+		case name == "vertex_service_account_json":
+			if kind := kindOf(value); kind != "" && kind != "service_account" {
+				err = refuse(field, "expected the key of a service account, got one of type %s: workload identity federation reads files and asks hosts that the key names, which are the operator's to choose", credentials.Clip(kind))
+			}
+		case name == inspectStream && value.String() != "true":
+			err = refuse(field, "expected true: the beginning of every stream is inspected")
 		}
 		return err == nil
 	})
 	return err
+}
+
+// kindOf is the type of a key of Google's, which is an object or its text; "": it has none.
+func kindOf(key gjson.Result) string {
+	if key.Type == gjson.String {
+		key = gjson.Parse(key.Str)
+	}
+	return key.Get("type").Str
 }
 
 // checkMode checks the value of a field that selects how to authenticate, and that the settings
@@ -165,29 +226,19 @@ func checkFields(provider string, all gjson.Result, listed []string, refuse cred
 func (c *configuration) checkMode(field, value string, has func(string) bool, refuse credentials.Refuse) error {
 	ways := c.modes[field]
 	way, ok := ways[value]
-	switch {
-	case !ok:
-		return refuse(field, "expected one of %s", strings.Join(ways.supported(), ", "))
-	case way.off:
-		return refuse(field, "%s is not supported, expected one of %s", value, strings.Join(ways.supported(), ", "))
+	if !ok {
+		return refuse(field, "expected one of %s", strings.Join(slices.Sorted(maps.Keys(ways)), ", "))
 	}
-	for _, name := range way.needs {
+	needs := way.needs
+	if slices.ContainsFunc(way.unless, has) {
+		needs = slices.Concat(needs, way.unless)
+	}
+	for _, name := range needs {
 		if !has(name) {
 			return refuse(name, "required where %s is %s", field, value)
 		}
 	}
 	return nil
-}
-
-// supported are the values of a field that work, sorted.
-func (m mode) supported() (values []string) {
-	for value, l := range m {
-		if !l.off {
-			values = append(values, value)
-		}
-	}
-	slices.Sort(values)
-	return values
 }
 
 // checkDeployments checks the list of a resource's deployments, each of which is written in one of the

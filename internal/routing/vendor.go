@@ -16,6 +16,7 @@ const (
 	address              // a URL, which the host guard checks
 	label                // becomes part of a host name or a path, so it must not contain separators
 	document             // text, or JSON
+	flag                 // true or false, also as a text
 )
 
 // A use says what a vendor's key has to do with credentials. It determines what is masked
@@ -66,8 +67,19 @@ func keys(uses ...use) (names []string) {
 
 // vendorKeys has the keys of all vendors, which their dialects read.
 var vendorKeys = map[string]vendorKey{
+	"amzn_sagemaker_custom_attributes":         {plain, option},
+	"amzn_sagemaker_enable_explanations":       {plain, option},
+	"amzn_sagemaker_inference_component":       {plain, option},
+	"amzn_sagemaker_inference_id":              {plain, option},
+	"amzn_sagemaker_session_id":                {plain, option},
+	"amzn_sagemaker_target_container_hostname": {plain, option},
+	"amzn_sagemaker_target_model":              {plain, option},
+	"amzn_sagemaker_target_variant":            {plain, option},
+
 	"anthropic_beta":    {plain, option},
 	"anthropic_version": {plain, option},
+
+	"anthropic_inspect_stream_for_overloaded_error": {flag, option},
 
 	"aws_access_key_id":     {plain, secret},
 	"aws_auth_type":         {plain, option},
@@ -94,10 +106,13 @@ var vendorKeys = map[string]vendorKey{
 	"azure_entra_tenant_id":     {label, place},
 	"azure_extra_parameters":    {plain, option},
 	"azure_foundry_url":         {address, place},
-	"azure_managed_client_id":   {plain, option},
+	"azure_managed_client_id":   {label, place},
 	"azure_model_name":          {label, option},
 	"azure_resource_name":       {label, place},
+	"azure_workload_client_id":  {label, place},
+	"azure_workload_tenant_id":  {label, place},
 
+	"byteplus_region":       {label, place},
 	"databricks_workspace":  {label, place},
 	"fireworks_account_id":  {label, place},
 	"huggingface_base_url":  {address, place},
@@ -191,6 +206,8 @@ func (p *parser) vendor(t *Target, path, name string, v []byte) bool {
 	case f == address:
 		value = p.host(path, v)
 	case f == document && (v[0] == '{' || v[0] == '['):
+		value = string(v)
+	case f == flag && (string(v) == "true" || string(v) == "false"):
 		value = string(v)
 	case f == document && v[0] == '"':
 		value = text(v) // a PEM block or JSON text has several lines

@@ -118,15 +118,12 @@ func (s *CheckServices) managed(ctx context.Context, vendor string, l *guardrail
 	authority, resource := cloud.Scheme+"://"+cloud.Host, strings.TrimSuffix(l.Scope, "/.default")
 	key := secrets.KeyOf("managed", authority, resource, l.ClientID)
 	token, err := s.Client.logins.get(ctx, key, s.Workspace, s.Client.now, func(ctx context.Context) (*oauth2.Token, error) {
-		ctx, cancel := context.WithTimeout(WithVars(ctx), login.Timeout)
-		defer cancel()
-		t, err := s.Identity(ctx, authority, resource, l.ClientID, s.Client.clientsOf(ctx, &login, vendor))
-		if err != nil {
-			return nil, err
-		}
-		return &oauth2.Token{AccessToken: t.Secret.Reveal(), Expiry: t.Until}, nil
+		return s.Client.machineToken(ctx, vendor, func(ctx context.Context, clients *secrets.Clients) (*oauth2.Token, error) {
+			t, err := s.Identity(ctx, authority, resource, l.ClientID, clients)
+			return &oauth2.Token{AccessToken: t.Secret.Reveal(), Expiry: t.Until}, err
+		})
 	})
-	return token.Reveal(), loginError("of the machine's identity", err)
+	return token.Reveal(), loginError(ofMachine, err)
 }
 
 // Token implements [guardrails.Services].

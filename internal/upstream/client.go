@@ -38,6 +38,7 @@ type Options struct {
 	InFlight func() *inflight.Budget // bounds the memory of answers; may be nil
 	Now      func() time.Time        // nil: the system's clock
 	NewID    func() string           // generates ids for answers without one
+	Machine  Machine                 // what the gateway's machine is, for providers
 }
 
 // NewClient returns a client over pools of connections.
@@ -162,7 +163,7 @@ func (c *Client) request(ctx context.Context, route *credentials.Route, op *Oper
 	call := &providers.Call{
 		Provider: p, Name: route.Provider, Endpoint: op.Endpoint, Method: op.Method, Path: op.Path, Base: route.BaseURL,
 		Body: body, Model: op.Model, Strict: true, Key: route.Key, Setting: setting,
-		Header: func(string) string { return "" }, Now: c.now(), NewID: c.NewID,
+		Header: func(string) string { return "" }, Now: c.now(), NewID: c.NewID, Machine: route.Machine,
 	}
 	if call.Base == nil {
 		var err error

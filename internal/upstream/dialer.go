@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/secrets"
 )
 
 // An addressCheck decides whether an address may be dialed for host.
@@ -37,10 +39,26 @@ func (anywhere) CheckDial(host string, to netip.AddrPort) error {
 }
 
 // metadataGuard allows only the services that give a machine or a container its own credentials:
-// those of AWS and Azure, of ECS, and of EKS.
-var metadataGuard addressCheck = identityServices{
-	netip.MustParseAddrPort("169.254.169.254:80"), netip.MustParseAddrPort("169.254.170.2:80"),
-	netip.MustParseAddrPort("169.254.170.23:80"), netip.MustParseAddrPort("[fd00:ec2::23]:80"),
+// those of AWS and Azure, of ECS, and of EKS; and that of App Service, where the environment names it.
+func metadataGuard() addressCheck {
+	services := identityServices{
+		netip.MustParseAddrPort("169.254.169.254:80"), netip.MustParseAddrPort("169.254.170.2:80"),
+		netip.MustParseAddrPort("169.254.170.23:80"), netip.MustParseAddrPort("[fd00:ec2::23]:80"),
+	}
+	u, err := secrets.IdentityEndpoint()
+	if err != nil {
+		return services
+	}
+	hosts := []string{u.Hostname()}
+	if hosts[0] == "localhost" {
+		hosts = []string{"127.0.0.1", "::1"}
+	}
+	for _, host := range hosts {
+		if addr, err := netip.ParseAddrPort(net.JoinHostPort(host, cmp.Or(u.Port(), "80"))); err == nil {
+			services = append(services, addr)
+		}
+	}
+	return services
 }
 
 type identityServices []netip.AddrPort

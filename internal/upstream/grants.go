@@ -30,6 +30,8 @@ type Grant struct {
 	public bool   // the token server was not chosen by the operator
 	server string // its host, for error messages
 	fetch  func(ctx context.Context, client *http.Client) (*oauth2.Token, error)
+	// own is set instead of fetch if the gateway's machine logs in.
+	own func(ctx context.Context, clients *secrets.Clients) (*oauth2.Token, error)
 }
 
 // maxAccount bounds a service account key, in bytes: one with 4096 bits takes 4,000, and
@@ -47,6 +49,9 @@ var errAccount = &providers.RequestError{
 // by a caller, so that the guard has to allow it, both its URL and its address when it is
 // dialed. The error is a [providers.RequestError].
 func (c *Client) Grant(route *credentials.Route, l *providers.Login) (*Grant, error) {
+	if l.OfMachine() {
+		return c.machine(route, l)
+	}
 	g := &Grant{public: route.Inline || route.CustomHost}
 	var address string
 	switch {

@@ -60,6 +60,9 @@ var login = Operation{Name: "login", Timeout: 15 * time.Second, MaxAnswer: 64 <<
 // itself.
 func (c *Client) Token(ctx context.Context, g *Grant, provider, workspace string) (credentials.Secret, error) {
 	token, err := c.logins.get(ctx, g.key, workspace, c.now, func(ctx context.Context) (*oauth2.Token, error) {
+		if g.own != nil {
+			return c.machineToken(ctx, provider, g.own)
+		}
 		return c.fetchToken(ctx, g, provider)
 	})
 	return token, loginError(g.server, err)

@@ -31,7 +31,7 @@ func TestOnlyWhatIsForItReachesTheMetadataService(t *testing.T) {
 	} {
 		to := netip.MustParseAddrPort(address)
 		var host *credentials.HostError
-		if err := metadataGuard.CheckDial("", to); (err == nil) != service || err != nil && !errors.As(err, &host) {
+		if err := metadataGuard().CheckDial("", to); (err == nil) != service || err != nil && !errors.As(err, &host) {
 			t.Errorf("%s: %v", address, err)
 		}
 		if service && (operatorGuard.CheckDial("h.example.com", to) == nil || plain.CheckDial("h.example.com", to) == nil) {

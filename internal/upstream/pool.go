@@ -43,7 +43,7 @@ func NewPools(ctx caddy.Context, t *reverseproxy.HTTPTransport, guard *credentia
 	}
 	// With a proxy, only the proxy's address would be checked.
 	p.Public.Proxy, p.Public.public = nil, true
-	if p.Metadata, err = newPool(ctx, t, metadataGuard); err != nil {
+	if p.Metadata, err = newPool(ctx, t, metadataGuard()); err != nil {
 		return Pools{}, err
 	}
 	p.Metadata.Proxy, p.Metadata.DisableKeepAlives = nil, true

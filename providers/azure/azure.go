@@ -17,23 +17,26 @@ import (
 func init() {
 	providers.Register(
 		providers.Provider{
-			Name:    "azure-openai",
-			Limits:  &providers.OpenAILimits,
-			BaseURL: "https://{azure_resource_name}.openai.azure.com/openai",
-			Auth:    auth,
-			Login:   login,
-			Serves:  slices.Concat(providers.OpenAIServes, []string{providers.CreateResponse}),
-			Address: address,
+			Name:     "azure-openai",
+			Limits:   &providers.OpenAILimits,
+			BaseURL:  "https://{azure_resource_name}.openai.azure.com/openai",
+			Auth:     auth,
+			Login:    login,
+			OwnHosts: []string{".openai.azure.com", ".cognitiveservices.azure.com"},
+			Serves:   slices.Concat(providers.OpenAIServes, []string{providers.CreateResponse}),
+			Address:  address,
 
 			Closed: true, NewerNames: true, OldStreams: oldStreams,
 		},
 		providers.Provider{
-			Name:    "azure-ai",
-			Host:    "azure_foundry_url",
-			Auth:    auth,
-			Login:   login,
-			Headers: map[string]string{"azure_deployment_name": "Azureml-Model-Deployment", "azure_extra_parameters": "Extra-Parameters"},
-			Address: foundry,
+			Name:  "azure-ai",
+			Host:  "azure_foundry_url",
+			Auth:  auth,
+			Login: login,
+			// Not those of online endpoints (inference.ml.azure.com), whose containers are anybody's and see the token.
+			OwnHosts: []string{".services.ai.azure.com", ".models.ai.azure.com", ".openai.azure.com", ".cognitiveservices.azure.com"},
+			Headers:  map[string]string{"azure_deployment_name": "Azureml-Model-Deployment", "azure_extra_parameters": "Extra-Parameters"},
+			Address:  foundry,
 
 			Closed: true,
 		},
@@ -44,13 +47,15 @@ const (
 	defaultVersion  = "2024-10-21"         // of a deployment's API
 	foundryVersion  = "2024-05-01-preview" // of the model inference API
 	scope           = "https://cognitiveservices.azure.com/.default"
-	tokenURL        = "https://login.microsoftonline.com/{tenant}/oauth2/v2.0/token"
+	foundryScope    = "https://ai.azure.com/.default" // of projects
+	authority       = "https://login.microsoftonline.com"
 	settingVersion  = "azure_api_version"
 	settingTenant   = "azure_entra_tenant_id"
 	settingClient   = "azure_entra_client_id"
 	settingSecret   = "azure_entra_client_secret"
 	settingADToken  = "azure_ad_token"
 	settingAuthMode = "azure_auth_mode"
+	paramAuthMode   = "x-gw-azure-auth-mode"
 )
 
 // auth sends an API key in the header api-key, and an Entra token as a bearer token.
@@ -66,28 +71,69 @@ func auth(c *providers.Call, h http.Header) error {
 	return providers.KeyHeader("Api-Key")(c, h)
 }
 
-// login obtains an Entra token for an application.
+// login obtains an Entra token for an application, or for what the gateway's machine is.
 func login(c *providers.Call) (*providers.Login, error) {
-	switch mode := c.Setting(settingAuthMode); mode {
+	mode := c.Setting(settingAuthMode)
+	switch mode {
 	case "", "default", "proxy":
 		return nil, nil
 	case "entra":
-	default:
-		return nil, &providers.RequestError{Param: "x-gw-azure-auth-mode", Code: "invalid_setting", Message: "azure_auth_mode " + credentials.Clip(mode) + " is not supported; use default (a key or azure_ad_token) or entra"}
+		for _, name := range []string{settingTenant, settingClient, settingSecret} {
+			if c.Setting(name) == "" {
+				return nil, c.Provider.Missing(name)
+			}
+		}
+		return &providers.Login{
+			TokenURL: authority + "/" + url.PathEscape(c.Setting(settingTenant)) + "/oauth2/v2.0/token",
+			ClientID: c.Setting(settingClient), ClientSecret: credentials.NewSecret(c.Setting(settingSecret)), Scopes: []string{scopeOf(c)},
+		}, nil
+	case "managed", "workload", "entraFederated":
+		return machine(c, mode)
 	}
-	for _, name := range []string{settingTenant, settingClient, settingSecret} {
-		if c.Setting(name) == "" {
-			return nil, c.Provider.Missing(name)
+	return nil, &providers.RequestError{
+		Param: paramAuthMode, Code: "invalid_setting",
+		Message: "azure_auth_mode " + credentials.Clip(mode) + " is not supported; use default (a key or azure_ad_token), entra, managed, workload or entraFederated",
+	}
+}
+
+// scopeOf returns what a token is for.
+func scopeOf(c *providers.Call) string {
+	if s := c.Setting("azure_entra_scope"); s != "" {
+		return s
+	}
+	return scope
+}
+
+// machine logs in as what the gateway's machine is.
+func machine(c *providers.Call, mode string) (*providers.Login, error) {
+	if !c.Machine {
+		return nil, &providers.RequestError{
+			Param: paramAuthMode, Code: "invalid_setting",
+			Message: "azure_auth_mode " + mode + " is what the gateway's machine is, which only credentials may use that an API key of the organisation has saved",
 		}
 	}
-	wanted := scope
-	if s := c.Setting("azure_entra_scope"); s != "" {
-		wanted = s
+	wanted := scopeOf(c)
+	if wanted != scope && wanted != foundryScope {
+		return nil, &providers.RequestError{
+			Param: "x-gw-azure-entra-scope", Code: "invalid_setting",
+			Message: "azure_entra_scope: the gateway's machine asks for tokens of " + scope + " or " + foundryScope + " only",
+		}
 	}
-	return &providers.Login{
-		TokenURL: strings.ReplaceAll(tokenURL, "{tenant}", url.PathEscape(c.Setting(settingTenant))),
-		ClientID: c.Setting(settingClient), ClientSecret: credentials.NewSecret(c.Setting(settingSecret)), Scopes: []string{wanted},
-	}, nil
+	id := &providers.AzureIdentity{Authority: authority, Resource: strings.TrimSuffix(wanted, "/.default"), Federated: mode != "managed"}
+	switch mode {
+	case "managed":
+		id.Client = c.Setting("azure_managed_client_id")
+	case "workload":
+		id.Client, id.Tenant = c.Setting("azure_workload_client_id"), c.Setting("azure_workload_tenant_id")
+	default:
+		for _, name := range []string{settingTenant, settingClient} {
+			if c.Setting(name) == "" {
+				return nil, c.Provider.Missing(name)
+			}
+		}
+		id.Client, id.Tenant = c.Setting(settingClient), c.Setting(settingTenant)
+	}
+	return &providers.Login{Azure: id}, nil
 }
 
 // streamUsage is the first API version of a deployment that accepts stream_options.

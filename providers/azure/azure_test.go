@@ -87,6 +87,40 @@ func TestTokensOfEntraAreBearers(t *testing.T) {
 	}
 }
 
+// What the gateway's machine is logs in where the call may be that, for Azure's models only.
+func TestTheMachineLogsIn(t *testing.T) {
+	const authority, resource = "https://login.microsoftonline.com", "https://cognitiveservices.azure.com"
+	for _, c := range []struct {
+		settings map[string]string
+		want     providers.AzureIdentity
+		refused  string // the parameter
+	}{
+		{map[string]string{"azure_auth_mode": "managed"}, providers.AzureIdentity{Authority: authority, Resource: resource}, ""},
+		{map[string]string{"azure_auth_mode": "managed", "azure_managed_client_id": "c", "azure_entra_scope": "https://ai.azure.com/.default"}, providers.AzureIdentity{Authority: authority, Resource: "https://ai.azure.com", Client: "c"}, ""},
+		{map[string]string{"azure_auth_mode": "workload"}, providers.AzureIdentity{Authority: authority, Resource: resource, Federated: true}, ""},
+		{map[string]string{"azure_auth_mode": "workload", "azure_workload_client_id": "c", "azure_workload_tenant_id": "t"}, providers.AzureIdentity{Authority: authority, Resource: resource, Client: "c", Tenant: "t", Federated: true}, ""},
+		{map[string]string{"azure_auth_mode": "entraFederated", "azure_entra_client_id": "c", "azure_entra_tenant_id": "t"}, providers.AzureIdentity{Authority: authority, Resource: resource, Client: "c", Tenant: "t", Federated: true}, ""},
+		{map[string]string{"azure_auth_mode": "entraFederated", "azure_entra_client_id": "c"}, providers.AzureIdentity{}, "x-gw-azure-entra-tenant-id"},
+		{map[string]string{"azure_auth_mode": "managed", "azure_entra_scope": "https://management.azure.com/.default"}, providers.AzureIdentity{}, "x-gw-azure-entra-scope"},
+	} {
+		call := callOf(t, "azure-openai", "https://r.openai.azure.com/openai", c.settings)
+		var refusal *providers.RequestError
+		if _, err := call.Provider.Login(call); !errors.As(err, &refusal) || refusal.Param != "x-gw-azure-auth-mode" {
+			t.Errorf("%v, of a caller: %v", c.settings, err)
+		}
+		call.Machine = true
+		l, err := call.Provider.Login(call)
+		switch {
+		case c.refused != "":
+			if !errors.As(err, &refusal) || refusal.Param != c.refused {
+				t.Errorf("%v: %v", c.settings, err)
+			}
+		case err != nil || l.Azure == nil || *l.Azure != c.want || !l.OfMachine():
+			t.Errorf("%v: %+v, %v", c.settings, l, err)
+		}
+	}
+}
+
 func TestVersionsBeforeStreamOptionsDoNotGetThem(t *testing.T) {
 	const asked = `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`
 	for _, c := range []struct {

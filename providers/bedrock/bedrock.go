@@ -24,6 +24,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/caddy-gw/gateway/internal/sigv4"
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
 )
@@ -36,7 +37,7 @@ func provider() providers.Provider {
 		Limits:  &chat.Limits{ToolName: 64, NeedsUser: true},
 		BaseURL: "https://bedrock-runtime.{aws_region}.amazonaws.com",
 		Sign:    sign,
-		Login:   login,
+		Login:   sigv4.Login,
 		Forward: []string{"Anthropic-Beta"},
 		Serves:  []string{},
 		Dialect: &providers.Dialect{

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/caddy-gw/gateway/internal/sigv4"
 	"github.com/caddy-gw/gateway/providers"
 )
 
@@ -22,7 +23,7 @@ func (f folder) s3(c *providers.Call, method, key string, query url.Values, body
 		body = []byte{}
 	}
 	return &providers.Request{
-		Method: method, URL: providers.URL(sibling(c.Base, s3Service), path, query.Encode()), Body: body, Sign: signS3,
+		Method: method, URL: providers.URL(sibling(c.Base, sigv4.S3), path, query.Encode()), Body: body, Sign: signS3,
 		Header: http.Header{"Accept": nil, "Anthropic-Beta": nil},
 		Answer: &providers.Answer{Begin: withoutAmazons, Failure: readS3Failure},
 	}

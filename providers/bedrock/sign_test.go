@@ -170,6 +170,47 @@ func TestAnUploadThatIsNotReadCannotBeSigned(t *testing.T) {
 	}
 }
 
+// What the gateway's machine is logs in where the call may be that and its settings have no keys.
+func TestTheMachineLogsIn(t *testing.T) {
+	const arn = "arn:aws:iam::123456789012:role/x"
+	for _, c := range []struct {
+		name    string
+		setting words
+		of      bool   // it may be what the machine is
+		refused string // the parameter; "": it is not
+		want    providers.AssumedRole
+	}{
+		{"itself", words{"aws_auth_type": "serviceRole", "aws_region": "us-east-1"}, true, "", providers.AssumedRole{Region: "us-east-1", Machine: true}},
+		{"a role", words{"aws_auth_type": "serviceRole", "aws_region": "us-east-1", "aws_role_arn": arn, "aws_external_id": "e1"}, true, "", providers.AssumedRole{Region: "us-east-1", ARN: arn, ExternalID: "e1", Machine: true}},
+		{"a role by its type", words{"aws_auth_type": "assumedRole", "aws_region": "us-east-1", "aws_role_arn": arn}, true, "", providers.AssumedRole{Region: "us-east-1", ARN: arn, Machine: true}},
+		{"a role by keys", words{"aws_auth_type": "assumedRole", "aws_region": "us-east-1", "aws_role_arn": arn, "aws_access_key_id": "AKID", "aws_secret_access_key": "sk"}, true, "", providers.AssumedRole{
+			Region: "us-east-1", ARN: arn, Keys: providers.RoleToken{AccessKeyID: "AKID", SecretAccessKey: "sk"},
+		}},
+		{"a role without a type", words{"aws_region": "us-east-1", "aws_role_arn": arn}, true, "x-gw-aws-access-key-id", providers.AssumedRole{}},
+		{"of a caller", words{"aws_auth_type": "serviceRole", "aws_region": "us-east-1"}, false, "x-gw-aws-auth-type", providers.AssumedRole{}},
+		{"of a caller with keys", words{"aws_auth_type": "serviceRole", "aws_region": "us-east-1", "aws_access_key_id": "AKID", "aws_secret_access_key": "sk"}, false, "x-gw-aws-auth-type", providers.AssumedRole{}},
+		{"a role of a caller", words{"aws_auth_type": "assumedRole", "aws_region": "us-east-1", "aws_role_arn": arn}, false, "x-gw-aws-access-key-id", providers.AssumedRole{}},
+		{"no role", words{"aws_auth_type": "assumedRole", "aws_region": "us-east-1"}, true, "x-gw-aws-role-arn", providers.AssumedRole{}},
+		{"another ARN", words{"aws_auth_type": "serviceRole", "aws_region": "us-east-1", "aws_role_arn": "x"}, true, "x-gw-aws-role-arn", providers.AssumedRole{}},
+		{"no region", words{"aws_auth_type": "serviceRole"}, true, "x-gw-aws-region", providers.AssumedRole{}},
+	} {
+		call := newCall(t, providers.ChatComplete, `{"model":"m","messages":[]}`)
+		p := provider()
+		call.Setting, call.Key, call.Provider, call.Machine = c.setting.get, credentials.Secret{}, &p, c.of
+		l, err := p.Login(call)
+		if refusal := new(providers.RequestError); errors.As(err, &refusal) != (c.refused != "") || refusal.Param != c.refused {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if c.refused == "" && (l == nil || *l.Role != c.want || l.OfMachine() != c.want.Machine) {
+			t.Errorf("%s: got %+v", c.name, l)
+		}
+		// Without its login, nothing is signed.
+		if r, err := p.Prepare(call); err == nil {
+			t.Errorf("%s: signed as %s", c.name, r.Header.Get("Authorization"))
+		}
+	}
+}
+
 func TestARoleIsAssumedByTheKeysBesideIt(t *testing.T) {
 	const arn = "arn:aws:iam::123456789012:role/x"
 	for _, c := range []struct {

@@ -8,5 +8,8 @@ import (
 	_ "github.com/caddy-gw/gateway/providers/cohere"
 	_ "github.com/caddy-gw/gateway/providers/gemini"
 	_ "github.com/caddy-gw/gateway/providers/mistral"
+	_ "github.com/caddy-gw/gateway/providers/sagemaker"
+	_ "github.com/caddy-gw/gateway/providers/segmind"
+	_ "github.com/caddy-gw/gateway/providers/stability"
 	_ "github.com/caddy-gw/gateway/providers/vertex"
 )

@@ -39,7 +39,7 @@ func TestTheTableOfTheDocumentIsTheCodes(t *testing.T) {
 	rows := 0
 	for _, name := range providers.Names() {
 		p, _ := providers.Lookup(name)
-		if p.Dialect != nil || p.Encoder != nil || p.Address != nil {
+		if p.Dialect != nil || p.Encoder != nil || p.Address != nil || p.PassOnly {
 			address := p.BaseURL
 			if address == "" {
 				address = p.Host

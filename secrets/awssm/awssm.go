@@ -45,7 +45,7 @@ type Manager struct {
 	Region string `json:"region,omitempty"`
 
 	hosts    secrets.Hosts
-	identity *identity
+	identity *Identity
 }
 
 // Fields of auth_config.
@@ -82,7 +82,7 @@ func (m *Manager) Provision(caddy.Context) (err error) {
 		return fmt.Errorf("region: expected a region such as eu-west-1, got %q", m.Region)
 	}
 	if m.Identity != "" {
-		m.identity, err = newIdentity(m.Identity)
+		m.identity, err = NewIdentity(m.Identity)
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
+	"github.com/caddy-gw/gateway/internal/sts"
 	"github.com/caddy-gw/gateway/secrets"
 )
 
@@ -38,9 +39,9 @@ var containerHosts = map[string]bool{"169.254.170.2": true, "169.254.170.23": tr
 
 var roleName = regexp.MustCompile(`^[\w+=,.@-]{1,64}$`)
 
-// An identity is what the machine or the workload of the gateway is for AWS. Its credentials end,
+// An Identity is what the machine or the workload of the gateway is for AWS. Its credentials end,
 // and are fetched again shortly before.
-type identity struct {
+type Identity struct {
 	way  string
 	uri  string            // of the container's credentials
 	vars map[string]string // of the environment
@@ -48,10 +49,10 @@ type identity struct {
 	tokens secrets.Tokens
 }
 
-// newIdentity returns the identity that the operator chose, which the platform announces by the
-// environment.
-func newIdentity(way string) (id *identity, err error) {
-	id = &identity{way: way}
+// NewIdentity returns the identity that the operator chose, instance, container or web_identity, which the platform
+// announces by the environment.
+func NewIdentity(way string) (id *Identity, err error) {
+	id = &Identity{way: way}
 	switch way {
 	case instance:
 	case container:
@@ -102,6 +103,10 @@ func (k *keys) complete() bool {
 	return k.AccessKeyID != "" && k.SecretAccessKey != "" && k.Token != "" && !k.Expiration.IsZero()
 }
 
+func (k *keys) credentials() aws.Credentials {
+	return aws.Credentials{AccessKeyID: k.AccessKeyID, SecretAccessKey: k.SecretAccessKey, SessionToken: k.Token, CanExpire: true, Expires: k.Expiration}
+}
+
 // kept returns the credentials as a token that is kept until they end.
 func (k *keys) kept() (secrets.Token, error) {
 	b, err := json.Marshal(*k)
@@ -115,26 +120,18 @@ func with(do func(aws.Credentials) (credentials.Secret, error)) func(token strin
 		if err := json.Unmarshal([]byte(token), &k); err != nil {
 			return credentials.Secret{}, err
 		}
-		return do(aws.Credentials{AccessKeyID: k.AccessKeyID, SecretAccessKey: k.SecretAccessKey, SessionToken: k.Token})
+		return do(k.credentials())
 	}
 }
 
 // use calls do with the credentials of the identity, and again with new ones if they are refused.
-func (id *identity) use(ctx context.Context, region string, c *secrets.Clients, do func(aws.Credentials) (credentials.Secret, error)) (credentials.Secret, error) {
+func (id *Identity) use(ctx context.Context, region string, c *secrets.Clients, do func(aws.Credentials) (credentials.Secret, error)) (credentials.Secret, error) {
 	key := secrets.KeyOf(id.way)
 	if id.way == webIdentity {
 		key = secrets.KeyOf(id.way, region)
 	}
 	return id.tokens.Use(ctx, key, c.Now(), func(ctx context.Context) (t secrets.Token, err error) {
-		var k *keys
-		switch id.way {
-		case instance:
-			k, err = ofInstance(ctx, c.Metadata)
-		case container:
-			k, err = id.ofContainer(ctx, c.Metadata)
-		default:
-			k, err = id.ofServiceAccount(ctx, region, c)
-		}
+		k, err := id.fetch(ctx, region, c)
 		if err != nil {
 			return t, err
 		}
@@ -142,8 +139,32 @@ func (id *identity) use(ctx context.Context, region string, c *secrets.Clients, 
 	}, with(do))
 }
 
+// fetch requests the credentials of the identity.
+func (id *Identity) fetch(ctx context.Context, region string, c *secrets.Clients) (*keys, error) {
+	switch id.way {
+	case instance:
+		return ofInstance(ctx, c.Metadata)
+	case container:
+		return id.ofContainer(ctx, c.Metadata)
+	}
+	return id.ofServiceAccount(ctx, region, c)
+}
+
+// Keys requests the credentials of the identity, or with the ARN of a role those of that role, which it assumes in a
+// region. They say when they end. externalID, if it is not "", is what the role's owner expects.
+func (id *Identity) Keys(ctx context.Context, region, role, externalID string, c *secrets.Clients) (aws.Credentials, error) {
+	k, err := id.fetch(ctx, region, c)
+	if err == nil && role != "" {
+		k, err = assume(ctx, c, region, k.credentials(), sts.Role{ARN: role, ExternalID: externalID})
+	}
+	if err != nil {
+		return aws.Credentials{}, err
+	}
+	return k.credentials(), nil
+}
+
 // useRole is use with the credentials of another role, which the identity assumes.
-func (id *identity) useRole(ctx context.Context, auth secrets.Auth, c *secrets.Clients, do func(aws.Credentials) (credentials.Secret, error)) (credentials.Secret, error) {
+func (id *Identity) useRole(ctx context.Context, auth secrets.Auth, c *secrets.Clients, do func(aws.Credentials) (credentials.Secret, error)) (credentials.Secret, error) {
 	role, region := roleOf(auth), auth[fieldRegion]
 	return id.tokens.Use(ctx, secrets.KeyOf("role", role.ARN, role.ExternalID, region), c.Now(), func(ctx context.Context) (t secrets.Token, err error) {
 		_, err = id.use(ctx, region, c, func(own aws.Credentials) (none credentials.Secret, err error) {
@@ -187,7 +208,7 @@ func ofInstance(ctx context.Context, c *http.Client) (*keys, error) {
 }
 
 // ofContainer asks the agent of ECS, or of EKS pod identities.
-func (id *identity) ofContainer(ctx context.Context, c *http.Client) (*keys, error) {
+func (id *Identity) ofContainer(ctx context.Context, c *http.Client) (*keys, error) {
 	token := id.vars["token"]
 	if file := id.vars["file"]; file != "" {
 		var err error

@@ -22,7 +22,7 @@ func assume(ctx context.Context, c *secrets.Clients, region string, own aws.Cred
 
 // ofServiceAccount requests the credentials of the role of a Kubernetes service account, whose token
 // Kubernetes replaces regularly.
-func (id *identity) ofServiceAccount(ctx context.Context, region string, c *secrets.Clients) (*keys, error) {
+func (id *Identity) ofServiceAccount(ctx context.Context, region string, c *secrets.Clients) (*keys, error) {
 	token, err := secrets.ReadToken(id.vars["AWS_WEB_IDENTITY_TOKEN_FILE"])
 	if err != nil {
 		return nil, err

@@ -28,8 +28,8 @@ type Manager struct {
 	Hosts []string `json:"hosts,omitempty"`
 
 	// The identity that references without credentials of their own use: instance, a managed
-	// identity of the virtual machine by its metadata service; or workload, that of the Kubernetes
-	// service account. Whoever may make references can read all secrets that it may. Default:
+	// identity of the virtual machine by its metadata service; app_service, one of App Service or
+	// Container Apps; or workload, that of the Kubernetes service account. Whoever may make references can read all secrets that it may. Default:
 	// none, and such references are refused.
 	Identity string `json:"identity,omitempty"`
 
@@ -102,7 +102,7 @@ func (m *Manager) Provision(caddy.Context) (err error) {
 //
 //	secrets azure_kv {
 //		hosts    <hosts...>
-//		identity instance|workload
+//		identity instance|app_service|workload
 //	}
 func (m *Manager) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return secrets.UnmarshalOptions(d, &m.Hosts, map[string]*string{"identity": &m.Identity})
@@ -204,7 +204,11 @@ func login(client *http.Client, q *http.Request, now time.Time) (t secrets.Token
 		return t, &secrets.Error{What: "login", Status: status, Code: secrets.Code(gjson.GetBytes(answer, "error").Str)}
 	}
 	t.Secret = credentials.NewSecret(token)
-	if seconds := gjson.GetBytes(answer, "expires_in").Int(); seconds > 0 {
+	seconds := gjson.GetBytes(answer, "expires_in").Int()
+	if until := gjson.GetBytes(answer, "expires_on").Int(); seconds == 0 && until > 0 { // App Service says only when
+		seconds = until - now.Unix()
+	}
+	if seconds > 0 {
 		t.Until = now.Add(time.Duration(min(seconds, int64(24*time.Hour/time.Second))) * time.Second)
 	}
 	return t, nil
