@@ -148,7 +148,7 @@ func (c *call) updateAccess(i *credentials.Integration, in *updateAccess) (*empt
 				create = *given
 			}
 		}
-		if !bool(one.Enabled && create) || before.EnabledIn(w.ID) && one.CreateDefaultProvider == nil {
+		if !bool(one.Enabled && create) || before.EnabledIn(w.ID) && one.CreateDefaultProvider == nil && one.DefaultProviderSlug == "" {
 			continue
 		}
 		if err := c.provide(i, w.ID, cmp.Or(one.DefaultProviderSlug, in.DefaultProviderSlug, i.ProviderSlug())); err != nil {

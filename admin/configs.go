@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -92,6 +93,7 @@ type createConfig struct {
 	Name         string     `json:"name" minLength:"1" maxLength:"255"`
 	Config       configText `json:"config" doc:"A config object, or a string that holds one."`
 	IsDefault    flag       `json:"isDefault,omitempty"`
+	DefaultSnake flag       `json:"is_default,omitempty" doc:"The same as isDefault, in snake case, which some clients make of all members of a body."`
 	AllowMissing flag       `json:"allow_missing,omitempty" doc:"Whether what the config names need not exist yet."`
 	WorkspaceID  string     `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; default: the caller's workspace, or the default one."`
 }
@@ -102,6 +104,7 @@ type updateConfig struct {
 	Config       *configText `json:"config,omitempty"`
 	VersionID    string      `json:"version_id,omitempty" maxLength:"255" doc:"Rolls back: the text of this version, by its id or number, becomes the newest one. With config, it is the newest one, as it is shown."`
 	IsDefault    *flag       `json:"isDefault,omitempty"`
+	DefaultSnake *flag       `json:"is_default,omitempty" doc:"The same as isDefault."`
 	Status       string      `json:"status,omitempty" enum:"active,archived"`
 	AllowMissing flag        `json:"allow_missing,omitempty" doc:"Whether what the config names need not exist yet."`
 }
@@ -186,7 +189,7 @@ func (c *call) createConfig(in *createConfig) (*routing.Saved, *savedConfig, err
 	}
 	s := &routing.Saved{
 		Slug: directory.NewSlug(c.api.Random, "pc", in.Name), Name: in.Name, WorkspaceID: w.ID,
-		OrganisationID: c.caller.OrganisationID, OwnerID: c.caller.UserID, Default: bool(in.IsDefault),
+		OrganisationID: c.caller.OrganisationID, OwnerID: c.caller.UserID, Default: bool(in.IsDefault || in.DefaultSnake),
 	}
 	if err := c.api.Configs.Put(c.tx, s, text, c.caller.KeyID); err != nil {
 		return s, nil, err
@@ -199,8 +202,8 @@ func (c *call) updateConfig(s *routing.Saved, in *updateConfig) (*savedConfig, e
 		return nil, invalid("slug", "expected that of the path, or none: it does not change")
 	}
 	assign(&s.Name, in.Name)
-	if in.IsDefault != nil {
-		s.Default = bool(*in.IsDefault)
+	if is := cmp.Or(in.IsDefault, in.DefaultSnake); is != nil {
+		s.Default = bool(*is)
 	}
 	if in.Status != "" {
 		if in.Status == "archived" && !s.Archived {

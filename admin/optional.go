@@ -31,6 +31,18 @@ func (o *Optional[T]) assign(to *T) {
 	}
 }
 
+// otherName reads a field that has another name, too, under which it may be given instead.
+func otherName[T any](other string, given *Optional[T], name string, field *Optional[T]) error {
+	switch {
+	case !given.Set:
+		return nil
+	case field.Set:
+		return invalid(other, "it is the same as %s, which is given, too; leave one of them out", name)
+	}
+	*field = *given
+	return nil
+}
+
 // assign sets what an update has; nil: it is omitted.
 func assign[T any](to, sent *T) {
 	if sent != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/tidwall/gjson"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
@@ -347,6 +348,10 @@ func (c *call) newVersion(p *prompts.Prompt, in *updatePrompt) (content *prompts
 			return nil, invalid("string", "required in a new version, unless patch is true")
 		}
 		content = &prompts.Content{VirtualKey: content.VirtualKey, Raw: content.Raw, Description: content.Description, CreatedBy: content.CreatedBy}
+	} else if in.Parameters.Set {
+		if content.Model = content.ModelName(); gjson.GetBytes(in.Parameters.Value, "model").Exists() {
+			content.Model = "" // theirs takes its place, wherever it was
+		}
 	}
 	assign(&content.String, in.String)
 	assign(&content.VirtualKey, in.VirtualKey)
@@ -358,11 +363,16 @@ func (c *call) publish(p *prompts.Prompt, in *makeDefault) (*empty, error) {
 	if !ok {
 		return nil, unknownReference("version", "there is no version %d", in.Version)
 	}
-	compiled, err := c.api.Prompts.Compiled(c, p, v)
-	if err := c.checkTemplate(p, compiled, err); err != nil {
+	if err := c.checkVersion(p, v); err != nil {
 		return nil, err
 	}
 	return &empty{}, c.api.Prompts.Publish(c, c.tx, p, v)
+}
+
+// checkVersion returns an error if a version inserts a partial that was deleted since it was saved.
+func (c *call) checkVersion(p *prompts.Prompt, v *prompts.Version) error {
+	compiled, err := c.api.Prompts.Compiled(c, p, v)
+	return c.checkTemplate(p, compiled, err)
 }
 
 func (c *call) labelVersion(p *prompts.Prompt, in *labelVersion) (*empty, error) {
@@ -383,6 +393,9 @@ func (c *call) labelVersion(p *prompts.Prompt, in *labelVersion) (*empty, error)
 		l, ok := c.api.Prompts.Label(*in.LabelID)
 		if !ok || !l.Universal() && l.WorkspaceID != p.WorkspaceID {
 			return nil, unknownReference("label_id", "the workspace has no label %q", credentials.Clip(*in.LabelID))
+		}
+		if err := c.checkVersion(p, v); err != nil {
+			return nil, err
 		}
 		labels[l.ID] = v.Number
 	}

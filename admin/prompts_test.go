@@ -176,6 +176,7 @@ func TestBadPromptsAreRefused(t *testing.T) {
 		{"POST", "/v1/prompts", `{"name":"n","string":"s"}`, 400, "virtual_key"},
 		{"POST", "/v1/prompts", `{"name":"n","string":"s","virtual_key":"@local","collection_id":"nope"}`, 404, "collection_id: "},
 		{"POST", "/v1/prompts", `{"name":"n","string":"[{\"role\": {{r}} }]","virtual_key":"@local"}`, 400, "is_raw_template"},
+		{"POST", "/v1/prompts", `{"name":"n","string":"Hello {{a}}","is_raw_template":1,"virtual_key":"@local"}`, 400, "string: expected an array of messages"},
 		{"POST", "/v1/prompts", `{"name":"n","string":` + string(deep) + `,"virtual_key":"@local"}`, 400, "string: expected at most 64 sections"},
 		{"POST", "/v1/prompts", `{"name":"n","string":"s","virtual_key":"@local","parameters":[]}`, 400, "parameters"},
 		{"PUT", "/v1/prompts/" + slug, `{"model":"x"}`, 400, "string: required"},
@@ -285,6 +286,29 @@ func TestWhatPromptsNameIsNotDeleted(t *testing.T) {
 	refused("/v1/configs/" + config)
 	a.ok("PUT", "/v1/prompts/"+slug+"/versions/2", `{}`)
 	a.ok("DELETE", "/v1/configs/"+config, "")
+}
+
+// A new version that keeps what is left out keeps its model, too, wherever that was; and no label goes on a version that cannot be rendered.
+func TestVersionsThatKeepWhatIsLeftOutKeepTheirModel(t *testing.T) {
+	a := newAPI(t)
+	partial := a.ok("POST", "/v1/prompts/partials", `{"name":"p","string":"x"}`).get("slug").Str
+	slug := a.ok("POST", "/v1/prompts", `{"name":"n","string":"{{>`+partial+`}}","virtual_key":"@local","parameters":{"model":"m"}}`).get("slug").Str
+	a.ok("PUT", "/v1/prompts/"+slug, `{"patch":true,"string":"s","parameters":{"temperature":1}}`)
+	a.ok("PUT", "/v1/prompts/"+slug, `{"patch":true,"parameters":{"model":"n"}}`)
+	for version, want := range map[string]string{"2": "m", "3": "n"} {
+		if got := a.ok("GET", "/v1/prompts/"+slug+"?version="+version, "").get("model").Str; got != want {
+			t.Errorf("version %s: model %q, want %q", version, got, want)
+		}
+	}
+	a.ok("PUT", "/v1/prompts/"+slug+"/makeDefault", `{"version":3}`)
+	a.ok("DELETE", "/v1/prompts/partials/"+partial, "")
+	label := a.ok("GET", "/v1/labels", "").get("data.0.id").Str
+	for _, path := range []string{"/makeDefault", "/versions/1"} {
+		out := a.do("PUT", "/v1/prompts/"+slug+path, map[string]string{"/makeDefault": `{"version":1}`, "/versions/1": `{"label_id":"` + label + `"}`}[path])
+		if out.status != 400 || !strings.Contains(out.body, "no partial") {
+			t.Errorf("%s: %d %s", path, out.status, out.body)
+		}
+	}
 }
 
 // Lists show the model of the published version, even if only its parameters name it.

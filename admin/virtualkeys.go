@@ -90,6 +90,27 @@ type VirtualKeyFields struct {
 	ResourceName     Optional[string]       `json:"resourceName,omitempty"`
 	DeploymentName   Optional[string]       `json:"deploymentName,omitempty"`
 	DeploymentConfig Optional[[]deployment] `json:"deploymentConfig,omitempty" doc:"Replaced as a whole."`
+
+	AzureInSnakeCase
+}
+
+// AzureInSnakeCase are the same in snake case, which some clients make of all members of a body.
+type AzureInSnakeCase struct {
+	APIVersionSnake       Optional[string]       `json:"api_version,omitempty" doc:"The same as apiVersion."`
+	ResourceNameSnake     Optional[string]       `json:"resource_name,omitempty" doc:"The same as resourceName."`
+	DeploymentNameSnake   Optional[string]       `json:"deployment_name,omitempty" doc:"The same as deploymentName."`
+	DeploymentConfigSnake Optional[[]deployment] `json:"deployment_config,omitempty" doc:"The same as deploymentConfig."`
+}
+
+// fromSnakeCase reads what is in snake case.
+func (in *VirtualKeyFields) fromSnakeCase() error {
+	snake := &in.AzureInSnakeCase
+	return cmp.Or(
+		otherName("api_version", &snake.APIVersionSnake, "apiVersion", &in.APIVersion),
+		otherName("resource_name", &snake.ResourceNameSnake, "resourceName", &in.ResourceName),
+		otherName("deployment_name", &snake.DeploymentNameSnake, "deploymentName", &in.DeploymentName),
+		otherName("deployment_config", &snake.DeploymentConfigSnake, "deploymentConfig", &in.DeploymentConfig),
+	)
 }
 
 // A deployment is one of an Azure resource's.
@@ -252,7 +273,7 @@ func (c *call) createVirtualKey(in *createVirtualKey) (*credentials.VirtualKey, 
 // stored one. It returns the secret in the request, if there is one. Stored secrets
 // that are kept are bound to their destination.
 func (c *call) applyVirtualKey(v *credentials.VirtualKey, in *VirtualKeyFields, key *string) (secret credentials.Secret, err error) {
-	if err := applyText("note", &in.Note, &v.Note); err != nil {
+	if err := cmp.Or(in.fromSnakeCase(), applyText("note", &in.Note, &v.Note)); err != nil {
 		return secret, err
 	}
 	if v.IntegrationID != "" {

@@ -218,7 +218,11 @@ func (m *SecretMapping) Part(ref *SecretReference, value Secret) (part Secret, e
 		key = ref.Key
 	}
 	text, err := selectKey(value.Reveal(), key, m.JSON)
-	if err == nil && m.Field == MappedKey && !Sendable(text) {
+	switch {
+	case err != nil || m.Field != MappedKey:
+	case key == "" && !m.JSON && gjson.Valid(text) && gjson.Parse(text).IsObject():
+		err = errors.New("the secret is a JSON object: name the key that has the credential in secret_key, of the reference or of the mapping; value_format json takes all of it")
+	case !Sendable(text):
 		err = errors.New("the secret is not a credential: expected no white space around it and no control characters")
 	}
 	if err != nil {

@@ -37,6 +37,27 @@ func TestAMappingSelectsFromASecret(t *testing.T) {
 	}
 }
 
+// A secret of several keys is no credential as a whole, unless the mapping says that it is JSON.
+func TestASecretWithKeysIsNoCredentialAsAWhole(t *testing.T) {
+	value := NewSecret(`{"a":"sk-1"}`)
+	for name, c := range map[string]struct {
+		mapping SecretMapping
+		ref     *SecretReference
+		want    string
+	}{
+		"no key":             {SecretMapping{Field: MappedKey}, &SecretReference{}, ""},
+		"of the reference":   {SecretMapping{Field: MappedKey}, &SecretReference{Key: "a"}, "sk-1"},
+		"of the mapping":     {SecretMapping{Field: MappedKey, Key: "a"}, &SecretReference{}, "sk-1"},
+		"as JSON":            {SecretMapping{Field: MappedKey, JSON: true}, &SecretReference{}, `{"a":"sk-1"}`},
+		"of another setting": {SecretMapping{Field: "vertex_service_account_json"}, &SecretReference{}, `{"a":"sk-1"}`},
+	} {
+		part, err := c.mapping.Part(c.ref, value)
+		if got := part.Reveal(); got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
+}
+
 func FuzzSelectKey(f *testing.F) {
 	f.Add(`{"a":"b"}`, "a", true)
 	f.Add(`"{\"x\":1}"`, "", true)

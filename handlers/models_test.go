@@ -21,14 +21,16 @@ func TestTheUnifiedListOfModelsIsOfTheProvidersThatACallNames(t *testing.T) {
 		headers []string
 		want    string
 	}{
-		"nobody":             {nil, all},
-		"asked for":          {[]string{"x-gw-fetch-integrated-models: true"}, all},
-		"of a provider":      {[]string{"x-gw-fetch-integrated-models: true", "x-gw-provider: @two"}, "@two/b"},
-		"the other spelling": {[]string{"x-gw-models-endpoint: true", "x-gw-provider: one"}, "@one/a"},
-		"of a config":        {[]string{`x-gw-config: {"fetch_integrated_models":true,"provider":"@two"}`}, "@two/b"},
-		"of its targets":     {[]string{`x-gw-config: {"fetch_integrated_models":true,"strategy":{"mode":"fallback"},"targets":[{"provider":"@two"},{"virtual_key":"one"}]}`}, all},
-		"of a config's rest": {[]string{`x-gw-config: {"fetch_integrated_models":true,"retry":{"attempts":1}}`}, all},
-		"of a stranger":      {[]string{"x-gw-fetch-integrated-models: true", "x-gw-provider: @nobody"}, ""},
+		"nobody":                         {nil, all},
+		"asked for":                      {[]string{"x-gw-fetch-integrated-models: true"}, all},
+		"of a provider":                  {[]string{"x-gw-fetch-integrated-models: true", "x-gw-provider: @two"}, "@two/b"},
+		"the other spelling":             {[]string{"x-gw-models-endpoint: true", "x-gw-provider: one"}, "@one/a"},
+		"of a config":                    {[]string{`x-gw-config: {"fetch_integrated_models":true,"provider":"@two"}`}, "@two/b"},
+		"of its targets":                 {[]string{`x-gw-config: {"fetch_integrated_models":true,"strategy":{"mode":"fallback"},"targets":[{"provider":"@two"},{"virtual_key":"one"}]}`}, all},
+		"of a config's rest":             {[]string{`x-gw-config: {"fetch_integrated_models":true,"retry":{"attempts":1}}`}, all},
+		"of a config without a provider": {[]string{`x-gw-config: {"retry":{"attempts":1}}`}, all},
+		"asked for, with a config":       {[]string{"x-gw-models-endpoint: true", `x-gw-config: {"provider":"@two"}`}, "@two/b"},
+		"of a stranger":                  {[]string{"x-gw-fetch-integrated-models: true", "x-gw-provider: @nobody"}, ""},
 	} {
 		a := g.Do("GET", "/v1/models", "", append(c.headers, "x-gw-api-key: "+key)...)
 		var ids []string

@@ -1,6 +1,10 @@
 package exchange
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/caddy-gw/gateway/credentials"
+)
 
 // A Catalogue is the unified list of models that a call asks for: those of all saved providers, or
 // of the ones that it names.
@@ -27,15 +31,24 @@ func (p *preparation) catalogue() *Catalogue {
 }
 
 func (p *preparation) unified() bool {
-	if p.Config != nil {
-		return p.Config.FetchIntegratedModels
-	}
 	for _, name := range []Header{HeaderFetchIntegrated, HeaderModelsEndpoint} {
 		if v, _ := p.Gateway.Headers.Get(p.request.Header, name); v != "" && v != "false" {
 			return true
 		}
 	}
-	return p.selection.Provider == "" && p.selection.VirtualKey == "" && p.selection.Model == ""
+	names := func(s credentials.Selection) bool { return s.Provider != "" || s.VirtualKey != "" || s.Model != "" }
+	if p.Config == nil {
+		return !names(p.selection)
+	}
+	if p.Config.FetchIntegratedModels {
+		return true
+	}
+	for _, t := range p.Config.Leaves() {
+		if names(t.Selection()) {
+			return false
+		}
+	}
+	return !names(p.selection)
 }
 
 // NamesNone reports whether the call names no provider.

@@ -22,6 +22,9 @@ func Check(c *Content) (*Compiled, error) {
 	if !c.isChat() && isOtherJSON(c.String) {
 		return nil, &FieldError{"string", "expected messages, as an array of at least one object, or a text; this is other JSON"}
 	}
+	if text := strings.TrimSpace(c.String); c.Raw && !((strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{{")) && (strings.HasSuffix(text, "]") || strings.HasSuffix(text, "}}"))) {
+		return nil, &FieldError{"string", "expected an array of messages once it is rendered, from [ to ]; a text without messages is no raw template: set is_raw_template to 0"}
+	}
 	compiled, err := Compile(c)
 	if err != nil {
 		return nil, err
