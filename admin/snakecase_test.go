@@ -16,6 +16,10 @@ func TestMembersInCamelCaseMayBeInSnakeCase(t *testing.T) {
 	if out := a.do("PUT", "/v1/virtual-keys/"+slug, `{"api_version":"a","apiVersion":"b"}`); out.status != 400 {
 		t.Errorf("both: %d %s", out.status, out.body)
 	}
+	a.ok("PUT", "/v1/virtual-keys/"+slug, `{"api_version":null,"resource_name":"b","key":"k"}`)
+	if shown := a.ok("GET", "/v1/virtual-keys/"+slug, "").get("model_config"); shown.Get("azure_api_version").Exists() || shown.Get("azure_resource_name").Str != "b" {
+		t.Error(shown.Raw)
+	}
 	config := a.ok("POST", "/v1/configs", `{"name":"c","config":{"retry":{"attempts":1}},"is_default":1}`).get("data.slug").Str
 	for _, change := range []string{"", `{"is_default":0}`, `{"isDefault":1}`} {
 		if change != "" {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -35,6 +36,11 @@ func allowed(model string, models []string, not bool) (guardrails.Result, error)
 		return guardrails.Result{}, guardrails.Unreadable("the call names no model")
 	}
 	in := slices.Contains(models, model)
+	if not { // providers may take a spelling in another letter case for the same model
+		in = slices.ContainsFunc(models, func(one string) bool {
+			return strings.EqualFold(strings.TrimSpace(one), strings.TrimSpace(model))
+		})
+	}
 	says := "is"
 	if !in {
 		says = "is not"

@@ -213,6 +213,7 @@ var rows = map[string][]row{
 		{parameters: `{"models":["gpt-5"]}`, want: "true", subject: guardrails.Subject{Model: "gpt-5"}},
 		{parameters: `{"models":["gpt-5"]}`, want: "false", subject: guardrails.Subject{Model: "GPT-5"}},
 		{parameters: `{"models":["gpt-5"],"not":true}`, want: "false", subject: guardrails.Subject{Model: "gpt-5"}},
+		{parameters: `{"models":["gpt-5"],"not":true}`, want: "false", subject: guardrails.Subject{Model: "GPT-5 "}},
 		{parameters: `{"models":["gpt-5"]}`, want: "error"},
 		{parameters: `{}`, want: "invalid"},
 		{parameters: `{"models":["gpt-5"],"not":true}`, want: "true", subject: guardrails.Subject{Model: "gpt-4"}},

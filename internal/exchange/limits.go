@@ -2,7 +2,9 @@ package exchange
 
 import (
 	"context"
+	"slices"
 
+	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/prices"
 )
 
@@ -94,6 +96,40 @@ func (x *Exchange) AdmitTarget(ctx context.Context) *Error {
 		return nil
 	}
 	return x.admit(ctx, x.chosen, &x.targetHolds)
+}
+
+// AdmitRetry holds the call against its limits for another attempt at the target, which may use as much as each that has used something.
+// What they did use is booked when they are settled.
+func (x *Exchange) AdmitRetry(ctx context.Context) *Error {
+	last := x.Latest()
+	if last == nil || last.meter == nil || !last.mayHaveUsed() {
+		return nil
+	}
+	var tokens int64
+	var cost prices.Amount
+	for _, a := range append(slices.Clip(x.Attempts[x.targetHolds.before:]), last) { // the last stands for the next
+		if a.meter == nil || !a.mayHaveUsed() {
+			continue
+		}
+		most, _ := a.meter.demand.Cost(&a.meter.most)
+		tokens, cost = estimate.Sum(tokens, a.meter.most.Prompt, a.meter.most.Completion), cost.Plus(most)
+	}
+	for _, all := range [...][]held{x.callHolds.all, x.targetHolds.all} {
+		for _, h := range all {
+			if g, ok := h.Hold.(Growing); ok {
+				if refusal := g.Grow(ctx, tokens, cost); refusal != nil {
+					return refusal
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// mayHaveUsed reports whether an attempt that has ended may be booked with something: it was given up while the provider worked on
+// it, or its answer was not passed on.
+func (a *Attempt) mayHaveUsed() bool {
+	return a.Abandoned || a.ProviderStatus >= 200 && a.ProviderStatus < 300
 }
 
 func (x *Exchange) admit(ctx context.Context, target *Attempt, to *holds) *Error {

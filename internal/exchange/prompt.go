@@ -49,6 +49,9 @@ func (p *preparation) renderPrompt(selection *credentials.Selection, limit int64
 	rendered, err := p.Gateway.Prompts.Render(ctx, nil, workspace, compiled, p.Body.buffer.b)
 	var fault *template.Error
 	switch {
+	case errors.As(err, &fault) && fault.Code == validation.DuplicateField:
+		param, _, _ := strings.Cut(fault.Message, ":")
+		return badRequest(param, fault.Code, fault.Message)
 	case errors.As(err, &fault):
 		return badRequest("variables", fault.Code, fault.Message)
 	case err != nil:

@@ -98,6 +98,8 @@ func (r *targetPrompt) provider(p *prompts.Prompt, compiled *prompts.Compiled, s
 	return nil
 }
 
+var errVariablesTwice = errors.New("variables: given twice")
+
 // fields adds what a prompt comes to, with the variables in the call's body, to the edit of the
 // body. The result is held against the rules of the call's endpoint.
 func (r *targetPrompt) fields(p *prompts.Prompt, compiled *prompts.Compiled) *Error {
@@ -106,12 +108,17 @@ func (r *targetPrompt) fields(p *prompts.Prompt, compiled *prompts.Compiled) *Er
 	given := make(map[string]bool)
 	if err := jsonscan.Members(body, func(m jsonscan.Member) error {
 		name := m.Key.String()
-		given[name] = true
 		if name == "variables" {
+			if given[name] {
+				return errVariablesTwice
+			}
 			variables = body[m.Start:m.End]
 		}
+		given[name] = true
 		return nil
-	}); err != nil {
+	}); errors.Is(err, errVariablesTwice) {
+		return badRequest("variables", validation.DuplicateField, err.Error())
+	} else if err != nil {
 		return badRequest("", "invalid_json", "Invalid request body: "+err.Error())
 	}
 	asked := append(append([]byte(`{"variables":`), variables...), '}')

@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"bytes"
 	"strings"
 	"sync"
 
@@ -103,7 +102,7 @@ func (s *Session) ClientEvent(message []byte) {
 	case "response.create":
 		s.requested = min(s.requested+1, maxOpenResponses)
 	case "session.update", "transcription_session.update":
-		s.telephone = jsonscan.Mentions(message, telephoneFormats...)
+		s.telephone = s.telephone || jsonscan.Mentions(message, telephoneFormats...) // that it ended is what the provider says
 		for _, at := range transcribesBy {
 			s.transcribes = s.transcribes || gjson.GetBytes(message, at).Type == gjson.String
 		}
@@ -114,18 +113,21 @@ func (s *Session) ClientEvent(message []byte) {
 }
 
 // audioIn returns how many bytes of audio, in base64, a message has.
-func audioIn(message []byte) (n int64) {
-	for _, mark := range [...]string{`"audio":"`, `"audio": "`} {
-		for rest := message; ; {
-			i := bytes.Index(rest, []byte(mark))
-			if i < 0 {
-				break
+func audioIn(message []byte) int64 { return audioOf(jsonscan.NewReader(message)) }
+
+// audioOf returns the bytes of the members named audio of a value, wherever they are in it.
+func audioOf(r *jsonscan.Reader) (n int64) {
+	switch r.Kind() {
+	case jsonscan.Object:
+		r.Object(func(key jsonscan.Key) {
+			if key.Is("audio") && r.Kind() == jsonscan.String {
+				n += max(int64(len(r.String()))-2, 0)
+			} else {
+				n += audioOf(r)
 			}
-			rest = rest[i+len(mark):]
-			end := max(bytes.IndexByte(rest, '"'), 0)
-			n += int64(end)
-			rest = rest[end:]
-		}
+		})
+	case jsonscan.Array:
+		r.Array(func() { n += audioOf(r) })
 	}
 	return n
 }

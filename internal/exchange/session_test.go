@@ -64,6 +64,15 @@ func TestSessionsUseWhatCame(t *testing.T) {
 			messages:  []string{`>{"type":"input_audio_buffer.append","audio":"` + fmt.Sprintf("%06400d", 0) + `"}`, `{"type":"response.created","response":{"id":"r"}}`},
 			estimated: prices.Usage{Prompt: 1, AudioIn: 1},
 		},
+		"what was heard, spelled differently": {
+			messages:  []string{`>{"type":"input_audio_buffer.append", "aud\u0069o" :	"` + fmt.Sprintf("%06400d", 0) + `"}`, `{"type":"response.created","response":{"id":"r"}}`},
+			estimated: prices.Usage{Prompt: 1, AudioIn: 1},
+		},
+		"audio of a telephone, as long as the provider does not say otherwise": {
+			messages: []string{`>{"type":"session.update","session":{"output_audio_format":"g711_ulaw"}}`, `>{"type":"session.update","session":{}}`,
+				`{"type":"response.audio.delta","response_id":"r","delta":"` + fmt.Sprintf("%01064d", 0) + `"}`},
+			estimated: prices.Usage{Prompt: 27, Completion: 2, AudioOut: 2},
+		},
 		"a response that was asked for": {
 			messages:  []string{`>{"type":"conversation.item.create","item":{"text":"01234567890123456789"}}`, asks},
 			estimated: prices.Usage{Prompt: 25},

@@ -151,7 +151,8 @@ func (h *batches) confirmed(ctx context.Context, r *Request, b *policies.Batch) 
 		return false
 	}
 	h.see(ctx, r.rt.x, r.Attempt, r.Target, batch)
-	return batch.Get("output_file_id").Str == b.OutputFile
+	output, _ := outcomeOf(batch)
+	return output == b.OutputFile
 }
 
 // answerOf returns an answer in one piece, which stays to be read; nil: it is none in JSON.
@@ -258,10 +259,17 @@ func (h *batches) see(ctx context.Context, x *exchange.Exchange, a *exchange.Att
 	}
 }
 
+// endedBatches are the statuses of batches whose output is whole, of OpenAI and of Mistral.
+var endedBatches = map[string]bool{
+	"completed": true, "expired": true, "cancelled": true, "failed": true, "success": true, "timeout_exceeded": true,
+}
+
 // outcomeOf returns the file with the output of a batch, or "", and whether it has ended and none of its calls was
 // answered.
 func outcomeOf(batch gjson.Result) (output string, nothing bool) {
-	output = batch.Get("output_file_id").Str
+	if output = batch.Get("output_file_id").Str; !endedBatches[strings.ToLower(batch.Get("status").Str)] {
+		return "", false // more lines may come
+	}
 	completed := batch.Get("request_counts.completed")
 	switch none := completed.Type == gjson.Number && completed.Int() == 0; batch.Get("status").Str {
 	case "failed": // before any call was made

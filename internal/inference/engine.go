@@ -232,6 +232,10 @@ func (e *engine) attempts(more bool) (answered bool) {
 		if again {
 			e.checkReplay()
 		}
+		if again && x.Body.Replayable() == nil && x.AdmitRetry(e.r.Context()) != nil {
+			e.explain("it could not be retried, because a limit has no room for what the attempts may use together")
+			again = false
+		}
 		if !again || x.Body.Replayable() != nil {
 			if n > 0 {
 				x.Latest().Exhausted = true

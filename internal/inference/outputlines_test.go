@@ -81,16 +81,19 @@ func TestWhatProvidersSayOfTheEndOfABatch(t *testing.T) {
 		output  string
 		nothing bool
 	}{
-		`{"status":"in_progress"}`:                                                     {},
-		`{"status":"in_progress","request_counts":{"completed":0}}`:                    {},
-		`{"status":"completed","output_file_id":"f","request_counts":{"completed":1}}`: {"f", false},
-		`{"status":"completed","output_file_id":"f","request_counts":{"completed":0}}`: {"f", false},
-		`{"status":"completed","error_file_id":"e","request_counts":{"completed":0}}`:  {"", true},
-		`{"status":"completed","error_file_id":"e","request_counts":{"completed":1}}`:  {},
-		`{"status":"cancelled"}`: {}, // of a list, perhaps, which does not say it
-		`{"status":"cancelled","output_file_id":null,"request_counts":{"completed":0}}`: {"", true},
-		`{"status":"cancelling","request_counts":{"completed":0}}`:                      {},
-		`{"status":"expired","request_counts":{"completed":0}}`:                         {"", true},
+		`{"status":"in_progress"}`:                                                       {},
+		`{"status":"in_progress","request_counts":{"completed":0}}`:                      {},
+		`{"status":"in_progress","output_file_id":"f","request_counts":{"completed":1}}`: {},
+		`{"output_file_id":"f"}`:                                                         {},
+		`{"status":"SUCCESS","output_file_id":"f"}`:                                      {"f", false},
+		`{"status":"completed","output_file_id":"f","request_counts":{"completed":1}}`:   {"f", false},
+		`{"status":"completed","output_file_id":"f","request_counts":{"completed":0}}`:   {"f", false},
+		`{"status":"completed","error_file_id":"e","request_counts":{"completed":0}}`:    {"", true},
+		`{"status":"completed","error_file_id":"e","request_counts":{"completed":1}}`:    {},
+		`{"status":"cancelled"}`:                                                         {}, // of a list, perhaps, which does not say it
+		`{"status":"cancelled","output_file_id":null,"request_counts":{"completed":0}}`:  {"", true},
+		`{"status":"cancelling","request_counts":{"completed":0}}`:                       {},
+		`{"status":"expired","request_counts":{"completed":0}}`:                          {"", true},
 		`{"status":"failed"}`: {"", true},
 		`{"status":"failed","request_counts":{"completed":2}}`: {},
 		`{"status":"failed","output_file_id":"f"}`:             {"f", false},

@@ -334,9 +334,11 @@ func upstreamHeader(c *exchange.Call, target *exchange.Attempt, p *providers.Pro
 			h["Content-Type"] = []string{media}
 		}
 	}
-	if key := h["Idempotency-Key"]; key != nil && target.Ownership().Guarded() { // workspaces must not share the provider's idempotency keys
-		sum := sha256.Sum256([]byte(c.Caller.WorkspaceID + "/" + key[0]))
-		h["Idempotency-Key"] = []string{hex.EncodeToString(sum[:])}
+	for name := range idempotencyKeys {
+		if key := h[name]; key != nil && target.Ownership().Guarded() { // workspaces must not share the provider's idempotency keys
+			sum := sha256.Sum256([]byte(c.Caller.WorkspaceID + "/" + key[0]))
+			h[name] = []string{hex.EncodeToString(sum[:])}
+		}
 	}
 	if route.CustomHost {
 		for name, values := range c.Gateway.Through(c.Header()) {

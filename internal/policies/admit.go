@@ -222,8 +222,8 @@ func (v *Verdict) claim(claims []ledger.Claim, workspace string, r *Rule, f Call
 		switch {
 		case v.demand.Failed != nil:
 			return claims, v.demand.Failed
-		case denied != nil && denied.UnknownPrice && unread && v.demand.Lines == nil:
-			v.Undecided = r
+		case unread && v.demand.Lines == nil && (denied != nil && denied.UnknownPrice || counts && r.Type == Cost):
+			v.Undecided = r // it may be answered by a dearer model than the one that was read
 			return claims, nil
 		case denied != nil:
 			denied.Rule, denied.Group = r, valueKey(r.GroupBy, key, counters.name)

@@ -139,6 +139,9 @@ func TestBudgetsOfCostNeedAPrice(t *testing.T) {
 	if v := w.admit("ws-1", call{"unseen": {}}); v.Undecided == nil {
 		t.Errorf("a model that was not read: %+v", v)
 	}
+	if v := w.admit("ws-1", call{"unseen": {}, "price": {"1"}}); v.Undecided == nil {
+		t.Errorf("a cheap model beside one that was not read: %+v", v)
+	}
 	allowing := budgetOf(Cost, int64(prices.Dollar))
 	allowing.OnUnknownPrice = Allow
 	w.budget(allowing)

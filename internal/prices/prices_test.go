@@ -100,6 +100,8 @@ func TestTheOperatorsPricesComeFirst(t *testing.T) {
 		{"o1", []string{"mine", "openai"}, 9e6},
 		{"gpt-4o-mini", []string{"openai"}, 8e6},
 		{"llama", []string{"mine", "openai"}, 9e6},
+		{" GPT-4o ", []string{"mine", "openai"}, 7e6},
+		{"GPT-4o-Mini", []string{"openai"}, 8e6},
 	} {
 		if got, known := tab.Of(c.model, now, c.providers...).Cost(&Usage{Prompt: 1}); got != c.want+1e9 || !known {
 			t.Errorf("%+v costs %d", c, got)

@@ -81,7 +81,7 @@ func ShortSum(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)[:6]
 // Of returns the price of a model at a time, or nil if there is none. providers are the
 // names of the provider.
 func (t *Table) Of(model string, at time.Time, providers ...string) *Price {
-	if t == nil || model == "" {
+	if model = strings.TrimSpace(model); t == nil || model == "" {
 		return nil
 	}
 	for i := range t.own {
@@ -99,9 +99,9 @@ func (t *Table) Of(model string, at time.Time, providers ...string) *Price {
 
 func (o *Override) matches(model string) bool {
 	if begin, some := strings.CutSuffix(o.Model, "*"); some {
-		return strings.HasPrefix(model, begin)
+		return len(model) >= len(begin) && strings.EqualFold(model[:len(begin)], begin)
 	}
-	return o.Model == model
+	return strings.EqualFold(o.Model, model)
 }
 
 // lookup finds a model. For new names, this searches all models of the provider.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/caddy-gw/gateway/internal/prompts/template"
+	"github.com/caddy-gw/gateway/internal/validation"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
 
@@ -255,6 +256,10 @@ type rendering struct {
 	given     []bool // the members of the prompt that the call has itself
 }
 
+func givenTwice(name string) error {
+	return &template.Error{Code: validation.DuplicateField, Message: name + ": given twice"}
+}
+
 // Render appends the body of a call: the fields of the prompt, overridden by those of
 // body, which is an object with the variables. Partials are looked up in workspace. An
 // error that is caused by the call is a *template.Error, whose Code refers to the
@@ -270,12 +275,18 @@ func (s *Store) Render(ctx context.Context, dst []byte, workspace string, c *Com
 	err := jsonscan.Members(body, func(m jsonscan.Member) error {
 		switch {
 		case m.Key.Is("variables"):
+			if variables != nil {
+				return givenTwice("variables")
+			}
 			variables = body[m.Start:m.End]
 			return nil
 		case m.Key.Is("prompt_id"): // sent in the body by one of the clients
 			return nil
 		}
 		if i, ok := c.index[string(m.Key.Bytes())]; ok {
+			if w.given[i] {
+				return givenTwice(c.members[i].name)
+			}
 			w.given[i] = true
 		}
 		if len(b) > first {

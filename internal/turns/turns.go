@@ -210,7 +210,8 @@ func (s *session) keep(id, base string, lists ...[]byte) {
 func (s *session) post(ctx context.Context, body []byte, w http.ResponseWriter) *http.Request {
 	r := s.request.Clone(ctx)
 	r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	for _, name := range [...]string{"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions", "Accept-Encoding", "Content-Encoding"} {
+	// The key of the handshake is not that of each turn: a provider would answer the second as the first.
+	for _, name := range [...]string{"Idempotency-Key", "X-Idempotency-Key", "Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions", "Accept-Encoding", "Content-Encoding"} {
 		delete(r.Header, name)
 	}
 	r.Header["Content-Type"], r.Header["Accept"] = []string{"application/json"}, []string{"text/event-stream"}
