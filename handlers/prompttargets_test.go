@@ -122,7 +122,7 @@ func TestTargetsWithPromptsThatAreRefused(t *testing.T) {
 		{chat, "/v1/chat/completions", `{"variables":[]}`, "invalid_type", "expected an object"},
 		{chat, "/v1/chat/completions", `{"variables":{},"variables":{"a":1}}`, "duplicate_field", "variables"},
 		{chat, "/v1/prompts/" + chat + "/completions", `{"variables":{"a":1},"variables":{}}`, "duplicate_field", "variables: given twice"},
-		{chat, "/v1/prompts/" + chat + "/render", `{"variables":{},"messages":[],"messages":[]}`, "duplicate_field", "messages: given twice"},
+		{chat, "/v1/prompts/" + chat + "/completions", `{"variables":{},"messages":[],"messages":[]}`, "duplicate_field", "messages: given twice"},
 		{chat, "/v1/completions", `{"prompt":"x"}`, "prompt_in_config", "is for chat completions"},
 		{text, "/v1/chat/completions", `{}`, "prompt_in_config", "is for text completions"},
 		{text, "/v1/embeddings", `{"input":"x","model":"m"}`, "prompt_in_config", "only chat and text completions"},

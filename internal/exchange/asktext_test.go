@@ -36,8 +36,9 @@ func TestTheTextOfABodyHasTheTokensOfItsMessages(t *testing.T) {
 			r.Fatal(err)
 		}
 		var n, length int64
-		for _, text := range textsOf(body) {
-			n += textTokens(tokens.O200k, text)
+		texts := textsOf(body)
+		n = tokensOfTexts(tokens.O200k, texts)
+		for _, text := range texts {
 			length += int64(len(text))
 		}
 		if n < want || n > int64(len(body)-files*len(image)) || length != contentOf(body).text {
@@ -51,8 +52,12 @@ func TestTextBeyondTheBoundIsNotCounted(t *testing.T) {
 	t.Parallel()
 	for _, word := range []string{`abc \n`, `\n\n`, ` \u00e9`} {
 		text := []byte(strings.Repeat(word, tokens.MaxCounted/len(word)+100))
-		if n := textTokens(tokens.Unknown, text); n > int64(len(text)) || n < 100*int64(len(word))/2 {
+		if n := tokensOfTexts(tokens.Unknown, [][]byte{text}); n > int64(len(text)) || n < 100*int64(len(word))/2 {
 			t.Errorf("%q: %d tokens of %d bytes", word, n, len(text))
+		}
+		// Of many parts, no more is counted than of one.
+		if n := tokensOfTexts(tokens.Unknown, [][]byte{text, text}); n < int64(len(text)) {
+			t.Errorf("%q, twice: %d tokens of %d bytes", word, n, 2*len(text))
 		}
 	}
 }

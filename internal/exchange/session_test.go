@@ -69,8 +69,10 @@ func TestSessionsUseWhatCame(t *testing.T) {
 			estimated: prices.Usage{Prompt: 1, AudioIn: 1},
 		},
 		"audio of a telephone, as long as the provider does not say otherwise": {
-			messages: []string{`>{"type":"session.update","session":{"output_audio_format":"g711_ulaw"}}`, `>{"type":"session.update","session":{}}`,
-				`{"type":"response.audio.delta","response_id":"r","delta":"` + fmt.Sprintf("%01064d", 0) + `"}`},
+			messages: []string{
+				`>{"type":"session.update","session":{"output_audio_format":"g711_ulaw"}}`, `>{"type":"session.update","session":{}}`,
+				`{"type":"response.audio.delta","response_id":"r","delta":"` + fmt.Sprintf("%01064d", 0) + `"}`,
+			},
 			estimated: prices.Usage{Prompt: 27, Completion: 2, AudioOut: 2},
 		},
 		"a response that was asked for": {

@@ -11,9 +11,9 @@ import (
 )
 
 // A TextCounter is a call at its target that can tell how many tokens the text of its prompt has at most, by counting
-// them, which takes some 0.2 ms a KiB.
+// them, which takes some 0.2 ms a KiB; counted: it could.
 type TextCounter interface {
-	TextTokens() int64
+	TextTokens() (n int64, counted bool)
 }
 
 // What is reserved for text is a token for each byte, which no text exceeds. That is four times what most has, so that
@@ -53,7 +53,9 @@ func (l *Limits) countText(ctx context.Context, v *Verdict) *estimate.Demand {
 	defer cancel()
 	if release, err := l.texts.Acquire(turn, v.workspace); err == nil {
 		defer release()
-		d.TextTokens = max(v.text.TextTokens(), 1)
+		if n, counted := v.text.TextTokens(); counted {
+			d.TextTokens = max(n, 1)
+		}
 	}
 	return &d
 }

@@ -15,9 +15,9 @@ type texted struct {
 	times  *atomic.Int64 // that they were
 }
 
-func (c texted) TextTokens() int64 {
+func (c texted) TextTokens() (int64, bool) {
 	c.times.Add(1)
-	return c.tokens
+	return c.tokens, c.tokens > 0
 }
 
 func (w *world) texted(demand string, tokens int64) (*Verdict, int64) {
@@ -49,6 +49,7 @@ func TestTextIsCountedWhereALimitIsTight(t *testing.T) {
 		"no room, whatever its tokens are": {100_000, 99_900, "4000 100", 1, 0, -1, true},
 		"nothing left":                     {100_000, 100_000, "4000 100", 1, 0, -1, true},
 		"each byte is a token":             {100_000, 96_500, "4000 100", 4000, 1, -1, true},
+		"text that cannot be counted":      {10_000, 0, "4000 100", 0, 1, 4100, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
