@@ -36,8 +36,10 @@ var clearable = map[string]struct{ value, shown string }{
 // clearedElsewhere are members of which other tests clear a value: virtual keys of azure-openai have some
 // (TestVirtualKeysKeepTheSettingsOfTheirProvider), without next_usage_reset_at a budget has the next reset of its period, and
 // reset_usage is no value but an action, which null, as which it is shown, is not; a model alias has a model or a config (TestModelAliasesLiveAndDie).
-var clearedElsewhere = []string{"apiVersion", "resourceName", "deploymentName", "deploymentConfig",
-	"api_version", "resource_name", "deployment_name", "deployment_config", "next_usage_reset_at", "reset_usage", "config"}
+var clearedElsewhere = []string{
+	"apiVersion", "resourceName", "deploymentName", "deploymentConfig",
+	"api_version", "resource_name", "deployment_name", "deployment_config", "next_usage_reset_at", "reset_usage", "config",
+}
 
 // Null of an optional member of an update clears it, or is refused with its name: it is not taken for a member that is left out.
 func TestNullIsNotIgnored(t *testing.T) {

@@ -22,7 +22,7 @@ func Check(c *Content) (*Compiled, error) {
 	if !c.isChat() && isOtherJSON(c.String) {
 		return nil, &FieldError{"string", "expected messages, as an array of at least one object, or a text; this is other JSON"}
 	}
-	if text := strings.TrimSpace(c.String); c.Raw && !((strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{{")) && (strings.HasSuffix(text, "]") || strings.HasSuffix(text, "}}"))) {
+	if c.Raw && !mayBeArray(strings.TrimSpace(c.String)) {
 		return nil, &FieldError{"string", "expected an array of messages once it is rendered, from [ to ]; a text without messages is no raw template: set is_raw_template to 0"}
 	}
 	compiled, err := Compile(c)
@@ -67,6 +67,13 @@ func Check(c *Content) (*Compiled, error) {
 		return nil, &FieldError{"parameters", err.Error()}
 	}
 	return compiled, nil
+}
+
+// mayBeArray reports whether a raw template may come to an array: it begins and ends as one, or with a tag.
+func mayBeArray(text string) bool {
+	begins := strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{{")
+	ends := strings.HasSuffix(text, "]") || strings.HasSuffix(text, "}}")
+	return begins && ends
 }
 
 // isOtherJSON reports whether a text is an object or an array, or a string that holds messages: it was meant to be
