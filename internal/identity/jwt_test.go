@@ -613,6 +613,7 @@ func TestAnIssuerThatIsDown(t *testing.T) {
 	}
 	i.now.Store(start.Add(maxAge).UnixNano())
 	i.refuses(token, credentials.KeysUnavailable, "try again")
+	i.fetched() // a fetch for which nobody waits any longer would not see what follows
 	i.status.Store(200)
 	i.keys.Store(keySet(jwk("ed", edwards().Public())))
 	i.now.Add(int64(minInterval))
