@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -92,8 +91,8 @@ func (configText) Schema(huma.Registry) *huma.Schema {
 type createConfig struct {
 	Name         string     `json:"name" minLength:"1" maxLength:"255"`
 	Config       configText `json:"config" doc:"A config object, or a string that holds one."`
-	IsDefault    flag       `json:"isDefault,omitempty"`
-	DefaultSnake flag       `json:"is_default,omitempty" doc:"The same as isDefault, in snake case, which some clients make of all members of a body."`
+	IsDefault    *flag      `json:"isDefault,omitempty"`
+	DefaultSnake *flag      `json:"is_default,omitempty" doc:"The same as isDefault, in snake case, which some clients make of all members of a body."`
 	AllowMissing flag       `json:"allow_missing,omitempty" doc:"Whether what the config names need not exist yet."`
 	WorkspaceID  string     `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; default: the caller's workspace, or the default one."`
 }
@@ -187,9 +186,13 @@ func (c *call) createConfig(in *createConfig) (*routing.Saved, *savedConfig, err
 	if err != nil {
 		return nil, nil, err
 	}
+	isDefault, err := defaultOf(in.IsDefault, in.DefaultSnake, false)
+	if err != nil {
+		return nil, nil, err
+	}
 	s := &routing.Saved{
 		Slug: directory.NewSlug(c.api.Random, "pc", in.Name), Name: in.Name, WorkspaceID: w.ID,
-		OrganisationID: c.caller.OrganisationID, OwnerID: c.caller.UserID, Default: bool(in.IsDefault || in.DefaultSnake),
+		OrganisationID: c.caller.OrganisationID, OwnerID: c.caller.UserID, Default: isDefault,
 	}
 	if err := c.api.Configs.Put(c.tx, s, text, c.caller.KeyID); err != nil {
 		return s, nil, err
@@ -197,13 +200,27 @@ func (c *call) createConfig(in *createConfig) (*routing.Saved, *savedConfig, err
 	return s, saved(s), nil
 }
 
+// defaultOf returns whether a config is a default: as one of the two names of that says, or as it was.
+func defaultOf(camel, snake *flag, was bool) (bool, error) {
+	switch {
+	case camel != nil && snake != nil && *camel != *snake:
+		return was, invalid("is_default", "it is the same as isDefault, which says otherwise; leave one of them out")
+	case camel != nil:
+		return bool(*camel), nil
+	case snake != nil:
+		return bool(*snake), nil
+	}
+	return was, nil
+}
+
 func (c *call) updateConfig(s *routing.Saved, in *updateConfig) (*savedConfig, error) {
 	if in.Slug != "" && in.Slug != s.Slug && in.Slug != s.ID {
 		return nil, invalid("slug", "expected that of the path, or none: it does not change")
 	}
 	assign(&s.Name, in.Name)
-	if is := cmp.Or(in.IsDefault, in.DefaultSnake); is != nil {
-		s.Default = bool(*is)
+	var err error
+	if s.Default, err = defaultOf(in.IsDefault, in.DefaultSnake, s.Default); err != nil {
+		return nil, err
 	}
 	if in.Status != "" {
 		if in.Status == "archived" && !s.Archived {

@@ -39,7 +39,7 @@ func otherName[T any](other string, given *Optional[T], name string, field *Opti
 	case field.Set:
 		return invalid(other, "it is the same as %s, which is given, too; leave one of them out", name)
 	}
-	*field = *given
+	*field, *given = *given, Optional[T]{} // once, though a change may be tried again
 	return nil
 }
 

@@ -348,10 +348,10 @@ func (c *call) newVersion(p *prompts.Prompt, in *updatePrompt) (content *prompts
 			return nil, invalid("string", "required in a new version, unless patch is true")
 		}
 		content = &prompts.Content{VirtualKey: content.VirtualKey, Raw: content.Raw, Description: content.Description, CreatedBy: content.CreatedBy}
+	} else if gjson.GetBytes(in.Parameters.Value, "model").Exists() {
+		content.Model = "" // that of the parameters takes its place
 	} else if in.Parameters.Set {
-		if content.Model = content.ModelName(); gjson.GetBytes(in.Parameters.Value, "model").Exists() {
-			content.Model = "" // theirs takes its place, wherever it was
-		}
+		content.Model = content.ModelName() // it may have been among the parameters
 	}
 	assign(&content.String, in.String)
 	assign(&content.VirtualKey, in.VirtualKey)

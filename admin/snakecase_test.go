@@ -21,6 +21,9 @@ func TestMembersInCamelCaseMayBeInSnakeCase(t *testing.T) {
 		t.Error(shown.Raw)
 	}
 	config := a.ok("POST", "/v1/configs", `{"name":"c","config":{"retry":{"attempts":1}},"is_default":1}`).get("data.slug").Str
+	if out := a.do("PUT", "/v1/configs/"+config, `{"is_default":0,"isDefault":1}`); out.status != 400 {
+		t.Errorf("both: %d %s", out.status, out.body)
+	}
 	for _, change := range []string{"", `{"is_default":0}`, `{"isDefault":1}`} {
 		if change != "" {
 			a.ok("PUT", "/v1/configs/"+config, change)

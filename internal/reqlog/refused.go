@@ -11,11 +11,11 @@ import (
 
 // What refused calls of a workspace may add to the log. They cost the workspace nothing and can be made as fast as it likes, so that
 // without a bound they would push the records of others out of a full log, and out of the queue. Blocks hold records of all workspaces and
-// are removed as a whole, so that what is added is bounded, and not what is kept: so many at once, and then as many as a
-// workspace with little traffic has of other calls.
+// are removed as a whole, so that what is added is bounded, and not what is kept: so many at once, and then a rate
+// that callers who are over a limit rarely exceed for long.
 const (
 	refusedAtOnce         = 10_000
-	refusedPerSecond      = 10
+	refusedPerSecond      = 50
 	refusedBytesAtOnce    = 16 << 20 // of bodies, metadata and results of guardrails
 	refusedBytesPerSecond = 32 << 10
 )
