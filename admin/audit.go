@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -128,6 +129,36 @@ func (c *call) changed(e edit) {
 	}
 	c.tell(e.after)
 	c.tell(e.before)
+}
+
+// audit records that the call was refused, unless its action has been recorded already.
+// The number of recorded refusals is limited per key and per workspace.
+func (c *call) audit(status int) {
+	if c.recorded {
+		return
+	}
+	c.recorded = true
+	if c.stranger != "" {
+		c.api.Trail.Unknown()
+		c.api.strangers.refused("", c.stranger, true)
+		return
+	}
+	c.record.Status = status
+	record, last := c.api.refusals.refused(c.caller.WorkspaceID, c.caller.KeyID, status == http.StatusForbidden)
+	if !record {
+		return
+	}
+	if last {
+		c.api.Logger.Warn("an API key is refused so often that not every refusal is recorded",
+			zap.String("key_id", c.caller.KeyID), zap.Int("per_second", refusalsPerSecond))
+	}
+	c.identifyRefused()
+	if !c.mayRecord(&c.record) {
+		return
+	}
+	if err := c.api.Trail.Refused(context.WithoutCancel(c), &c.record); err != nil {
+		c.api.Logger.Error("recording a refused administrative action", zap.String("action", c.record.Scope), zap.Error(err))
+	}
 }
 
 // identifyRefused tells the record of a refused request what it is about: whatever its path names, and the id and the name of that

@@ -359,36 +359,6 @@ func (c *call) lacks(scopes ...string) *Error {
 	return forbidden("The user's role does not give the scope %s", named)
 }
 
-// audit records that the call was refused, unless its action has been recorded already.
-// The number of recorded refusals is limited per key and per workspace.
-func (c *call) audit(status int) {
-	if c.recorded {
-		return
-	}
-	c.recorded = true
-	if c.stranger != "" {
-		c.api.Trail.Unknown()
-		c.api.strangers.refused("", c.stranger, true)
-		return
-	}
-	c.record.Status = status
-	record, last := c.api.refusals.refused(c.caller.WorkspaceID, c.caller.KeyID, status == http.StatusForbidden)
-	if !record {
-		return
-	}
-	if last {
-		c.api.Logger.Warn("an API key is refused so often that not every refusal is recorded",
-			zap.String("key_id", c.caller.KeyID), zap.Int("per_second", refusalsPerSecond))
-	}
-	c.identifyRefused()
-	if !c.mayRecord(&c.record) {
-		return
-	}
-	if err := c.api.Trail.Refused(context.WithoutCancel(c), &c.record); err != nil {
-		c.api.Logger.Error("recording a refused administrative action", zap.String("action", c.record.Scope), zap.Error(err))
-	}
-}
-
 // refused converts a handler's error to the API's, and logs its cause.
 func (c *call) refused(err error) *Error {
 	e := asError(err)

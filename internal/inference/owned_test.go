@@ -85,3 +85,23 @@ func TestABatchIsAskedForItsOutputOnceTheCallIsCounted(t *testing.T) {
 		})
 	}
 }
+
+// Workspaces that share a credential do not share the keys by which a provider tells a call that is repeated, in either header.
+func TestKeysOfIdempotencyAreThoseOfAWorkspace(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.shared(t)
+	got := make(map[string]string)
+	b.serve = func(r *http.Request) *http.Response {
+		for name, values := range r.Header {
+			got[http.CanonicalHeaderKey(name)] = values[0]
+		}
+		return answering(200, "application/json", answerOf("one"))
+	}
+	b.call(t, plainChat, nil, "X-Gw-Provider", "@one", "X-Gw-Forward-Headers", "X-Idempotency-Key", "Idempotency-Key", "k", "X-Idempotency-Key", "k")
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if got[name] == "" || got[name] == "k" {
+			t.Errorf("%s: %q", name, got[name])
+		}
+	}
+}

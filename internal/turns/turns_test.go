@@ -214,3 +214,16 @@ func TestAMessageThatStallsEndsTheWebSocket(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 }
+
+// A key of idempotency is that of one call, and not of all that a WebSocket makes.
+func TestTurnsHaveNoKeyOfTheHandshake(t *testing.T) {
+	t.Parallel()
+	handshake := httptest.NewRequest(http.MethodGet, "/v1/responses", nil)
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key", "X-Gw-Trace-Id"} {
+		handshake.Header.Set(name, "k")
+	}
+	s := &session{request: handshake}
+	if h := s.post(t.Context(), []byte("{}"), httptest.NewRecorder()).Header; h["Idempotency-Key"] != nil || h["X-Idempotency-Key"] != nil || h["X-Gw-Trace-Id"] == nil {
+		t.Errorf("%v", h)
+	}
+}
