@@ -409,7 +409,7 @@ func named(d *policies.Denial) (name, price string) {
 
 // uses says how much a refused call may use, and of what that is made up.
 func uses(d *policies.Denial) string {
-	return d.Text(d.Needs) + " (its prompt, estimated with a margin, and its maximum of tokens)"
+	return d.Text(d.Needs) + " (what its prompt has at most, and its maximum of tokens)"
 }
 
 // counted is what policies of a type count.

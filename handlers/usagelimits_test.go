@@ -307,7 +307,7 @@ func TestTheTightestOfSeveralKindsOfLimitsIsShown(t *testing.T) {
 	small := policy(g, map[string]any{"type": "tokens", "value": 20, "unit": "rpm"})
 	g.Admin("DELETE", "/v1/policies/rate-limits/"+rate, nil)
 	a = ask()
-	message = fmt.Sprintf("Rate limit exceeded: policy %s allows 20 rpm of tokens, and the call may use %d tokens (its prompt, estimated with a margin, and its maximum of tokens)", small, len(boundedChat)+20)
+	message = fmt.Sprintf("Rate limit exceeded: policy %s allows 20 rpm of tokens, and the call may use %d tokens (what its prompt has at most, and its maximum of tokens)", small, len(boundedChat)+20)
 	if a.Status != 429 || a.Get("error.message").Str != message || a.Header.Get("Retry-After") != "" {
 		t.Errorf("%d %v %s, want %s", a.Status, a.Header, a.Body, message)
 	}
