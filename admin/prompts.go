@@ -342,15 +342,16 @@ func (c *call) newVersion(p *prompts.Prompt, in *updatePrompt) (content *prompts
 		return nil, err
 	}
 	content.Description, content.CreatedBy = in.Description.Value, c.caller.KeyID
-	if !bool(in.Patch) {
+	switch {
+	case !bool(in.Patch):
 		// The request contains a whole version, except for its provider and type.
 		if in.String == nil {
 			return nil, invalid("string", "required in a new version, unless patch is true")
 		}
 		content = &prompts.Content{VirtualKey: content.VirtualKey, Raw: content.Raw, Description: content.Description, CreatedBy: content.CreatedBy}
-	} else if gjson.GetBytes(in.Parameters.Value, "model").Exists() {
+	case gjson.GetBytes(in.Parameters.Value, "model").Exists():
 		content.Model = "" // that of the parameters takes its place
-	} else if in.Parameters.Set {
+	case in.Parameters.Set:
 		content.Model = content.ModelName() // it may have been among the parameters
 	}
 	assign(&content.String, in.String)
