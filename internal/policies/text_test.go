@@ -20,10 +20,10 @@ func (c texted) TextTokens() (int64, bool) {
 	return c.tokens, c.tokens > 0
 }
 
-func (w *world) texted(demand string, tokens int64) (*Verdict, int64) {
+func (w *world) texted(workspace, demand string, tokens int64) (*Verdict, int64) {
 	w.t.Helper()
 	c := texted{call{"demand": {demand}}, tokens, new(atomic.Int64)}
-	v, err := w.Admit(w.t.Context(), "ws-1", c, ScopeAll, 0)
+	v, err := w.Admit(w.t.Context(), workspace, c, ScopeAll, 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestTextIsCountedWhereALimitIsTight(t *testing.T) {
 			if c.booked > 0 {
 				w.settle(w.admit("ws-1", call{"demand": {"1 1"}}), Used{Tokens: c.booked})
 			}
-			v, counted := w.texted(c.demand, c.tokens)
+			v, counted := w.texted("ws-1", c.demand, c.tokens)
 			switch {
 			case counted != c.counted:
 				t.Errorf("counted %d times", counted)
@@ -75,10 +75,12 @@ func TestTextIsCountedWhereALimitIsTight(t *testing.T) {
 
 // Whatever earlier calls had for a byte, calls that use as much as their text and their maximum allow overspend nothing.
 func TestTextOverspendsNoBudget(t *testing.T) {
+	w, draws := newWorld(t), 0
 	rapid.Check(t, func(r *rapid.T) {
-		w := newWorld(t)
-		limit := rapid.Int64Range(500, 200_000).Draw(r, "limit")
-		w.budget(budgetOf(Tokens, limit))
+		draws++
+		b := budgetOf(Tokens, rapid.Int64Range(500, 200_000).Draw(r, "limit"))
+		b.ID, b.WorkspaceID = fmt.Sprint("b-", draws), fmt.Sprint("ws-", draws)
+		w.budget(b)
 		type open struct {
 			v    *Verdict
 			used int64
@@ -90,14 +92,14 @@ func TestTextOverspendsNoBudget(t *testing.T) {
 			booked += under[i].used
 			under = append(under[:i], under[i+1:]...)
 		}
-		for range rapid.IntRange(1, 30).Draw(r, "calls") {
+		for range rapid.IntRange(1, 60).Draw(r, "calls") {
 			if len(under) > 0 && rapid.Bool().Draw(r, "one ends") {
 				end(rapid.IntRange(0, len(under)-1).Draw(r, "which"))
 				continue
 			}
 			bytes := rapid.Int64Range(1, 20_000).Draw(r, "bytes")
 			tokens, most := rapid.Int64Range(1, bytes).Draw(r, "tokens"), rapid.Int64Range(0, 1000).Draw(r, "most")
-			v, _ := w.texted(fmt.Sprint(bytes, " ", most), tokens)
+			v, _ := w.texted(b.WorkspaceID, fmt.Sprint(bytes, " ", most), tokens)
 			if v.Denied != nil {
 				w.Release(v)
 				continue
@@ -110,8 +112,8 @@ func TestTextOverspendsNoBudget(t *testing.T) {
 		for len(under) > 0 {
 			end(0)
 		}
-		if all := w.booked("b")["default"]; booked > limit || all != booked {
-			r.Fatalf("%d of %d, %d are booked", booked, limit, all)
+		if all := w.booked(b.ID)["default"]; booked > b.Limit || all != booked {
+			r.Fatalf("%d of %d, %d are booked", booked, b.Limit, all)
 		}
 	})
 }
