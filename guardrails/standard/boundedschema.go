@@ -29,6 +29,7 @@ type boundedSchema struct {
 	ctx     context.Context
 	calls   uint          // of the counted formats
 	steps   int           // that are left
+	depth   int           // of the value that is compared
 	bytes   int           // of JSON that are left
 	pattern time.Duration // that is left
 	err     error         // why the validation was given up
@@ -107,7 +108,8 @@ func (b *boundedSchema) count(s *jsonschema.Schema, name string, done map[*jsons
 		if s.UniqueItems {
 			size = valuesIn(v, b.steps) // all of them are hashed
 		}
-		if b.steps -= width + each*size; b.steps < 0 && b.err == nil {
+		// What does not follow the schema is described with its path in the value.
+		if b.steps -= width + each*size + b.depth/8; b.steps < 0 && b.err == nil {
 			b.err = errSchemaSteps
 		}
 		if b.calls++; b.calls%64 == 0 && b.err == nil {
@@ -155,6 +157,21 @@ func valuesIn(v any, most int) (n int) {
 		}
 	}
 	return n
+}
+
+// depthOf is how many values are in each other.
+func depthOf(v any) (n int) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, inner := range v {
+			n = max(n, depthOf(inner))
+		}
+	case []any:
+		for _, inner := range v {
+			n = max(n, depthOf(inner))
+		}
+	}
+	return n + 1
 }
 
 // maxNumber is how many digits a number may have before it is compared: its exponent is written out.
@@ -240,6 +257,7 @@ func (b *boundedSchema) validate(text string) (invalid, err error) {
 	if hasHugeNumber(value) {
 		return nil, errHugeNumber
 	}
+	b.depth = depthOf(value)
 	invalid = b.schema.Validate(value)
 	return invalid, b.err
 }
