@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -86,8 +87,15 @@ func (t *Txn) fail(err error) {
 
 // Update runs fn like [Store.Update]. When it returns, every [Cached] in this process
 // has what was written. Updates that go through the feed of one process run one after
-// the other, none later than ctx allows; fn must not call Update.
+// the other, none later than ctx allows; fn must not call Update. See also [DB.Rehearse].
 func (db *DB) Update(ctx context.Context, fn func(*Txn) error) error {
+	if d := db.draftOf(ctx); d != nil {
+		return d.update(func(tx Tx) error {
+			txn := &Txn{Tx: tx}
+			err := fn(txn)
+			return cmp.Or(txn.err, err)
+		})
+	}
 	var after []func()
 	err := db.feed.Publish(ctx, func(tx Tx) ([]Change, error) {
 		txn := &Txn{Tx: tx}
@@ -119,12 +127,18 @@ func (t *Txn) change(key []byte) { t.changed = append(t.changed, key) }
 
 // View is [Store.View].
 func (db *DB) View(ctx context.Context, fn func(Tx) error) error {
+	if d := db.draftOf(ctx); d != nil {
+		return fn(d)
+	}
 	return db.store.View(ctx, fn)
 }
 
 // Write is [Store.Write]. It does not wait for updates, and the feed does not report its
 // changes, so it must not be used for rows of a [Cached].
 func (db *DB) Write(ctx context.Context, fn func(Tx) error) error {
+	if d := db.draftOf(ctx); d != nil {
+		return d.update(fn)
+	}
 	return db.store.Write(ctx, fn)
 }
 

@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
+	"github.com/caddy-gw/gateway/storage"
 )
 
 // AuditLog configures the audit trail.
@@ -72,10 +74,11 @@ func (l *AuditLog) provision(ctx caddy.Context) (err error) {
 }
 
 // auditKey returns the key of the audit trail of the store in dir: the configured one, or the
-// one in its file, which Caddy creates if it is missing. The trail records a new key.
-func (a *App) auditKey(dir string) (audit.Key, error) {
+// one in its file. missing is the name of the file if Caddy may make it, and it is not there.
+func (a *App) auditKey(dir string) (key audit.Key, missing string, err error) {
 	if !a.AuditLog.key.Empty() {
-		return audit.NewKey(a.AuditLog.key.Reveal())
+		key, err = audit.NewKey(a.AuditLog.key.Reveal())
+		return key, "", err
 	}
 	path := a.AuditLog.KeyFile
 	if path == "" {
@@ -83,18 +86,43 @@ func (a *App) auditKey(dir string) (audit.Key, error) {
 	}
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && a.AuditLog.KeyFile == "" {
-		if a.offline {
-			return audit.Key{}, fmt.Errorf("audit key: there is no %s: put the key of this store's audit trail there, or set key_file of audit_log; Caddy makes a new one when it starts", path)
-		}
-		raw, err = newSecretFile(path)
+		return key, path, nil
 	}
+	if err == nil {
+		key, err = sealingKey(path, raw)
+	}
+	if err != nil {
+		return key, "", fmt.Errorf("audit key: %w", err)
+	}
+	return key, "", nil
+}
+
+func sealingKey(path string, raw []byte) (audit.Key, error) {
+	if raw = bytes.TrimSpace(raw); len(raw) < minKey {
+		return audit.Key{}, fmt.Errorf("%s: expected at least %d characters, got %d", path, minKey, len(raw))
+	}
+	return audit.NewKey(string(raw))
+}
+
+// newAuditKey makes the file of the key of a store without an audit trail. A trail that was sealed is not gone on with by another key
+// unless somebody puts one there: its rows could not be verified any more.
+func newAuditKey(ctx context.Context, store storage.Store, path string) (audit.Key, error) {
+	sealed, err := audit.Sealed(ctx, store)
 	if err != nil {
 		return audit.Key{}, fmt.Errorf("audit key: %w", err)
 	}
-	if raw = bytes.TrimSpace(raw); len(raw) < minKey {
-		return audit.Key{}, fmt.Errorf("audit key: %s: expected at least %d characters, got %d", path, minKey, len(raw))
+	if sealed {
+		return audit.Key{}, lacksAuditKey(path)
 	}
-	return audit.NewKey(string(raw))
+	raw, err := newSecretFile(path)
+	if err != nil {
+		return audit.Key{}, fmt.Errorf("audit key: %w", err)
+	}
+	return sealingKey(path, raw)
+}
+
+func lacksAuditKey(path string) error {
+	return fmt.Errorf("audit key: there is no %s: put the key of this store's audit trail there, or set key_file of audit_log to where it is; if it is lost, put another one of %d characters or more there, with which rows from before cannot be verified", path, minKey)
 }
 
 // configureTrail applies the configuration of the audit trail, until the App's Cleanup.

@@ -23,7 +23,10 @@ func (a *App) Start() error {
 	if err != nil {
 		return err
 	}
-	seal, err := a.auditKey(dir)
+	seal, missing, err := a.auditKey(dir)
+	if err == nil && missing != "" && a.offline {
+		err = lacksAuditKey(missing)
+	}
 	if err != nil {
 		return err
 	}
@@ -33,6 +36,12 @@ func (a *App) Start() error {
 		store, err := a.driver.Open(zap.New(logger).Named("gw.storage"))
 		if err != nil {
 			return nil, err
+		}
+		if missing != "" {
+			if seal, err = newAuditKey(context.Background(), store, missing); err != nil {
+				return nil, errors.Join(err, store.Close())
+			}
+			missing = ""
 		}
 		services, err := openServices(context.Background(), store, master, seal, zap.New(logger))
 		if err != nil {
@@ -47,6 +56,9 @@ func (a *App) Start() error {
 	c := value.(*core)
 	if shared && c.master != credentials.DigestOf(master.Reveal()) {
 		return errors.New("encryption_key: it is not the key that the store was opened with; restart to change it")
+	}
+	if missing != "" { // it was there when the store was opened
+		return lacksAuditKey(missing)
 	}
 	if shared && c.seal != seal.String() {
 		return errors.New("audit_log: key: it is not the key that the store was opened with; restart to change it")

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -29,8 +30,8 @@ type ImportQuestion struct {
 	DryRun   bool            `json:"dry_run,omitempty"`
 	// AllowMissing: what configs, prompts, model aliases, conditions and mappings of secrets refer to need not exist.
 	AllowMissing bool `json:"allow_missing,omitempty"`
-	// AllOthers: the answer names all objects that the store has and the document has not.
-	AllOthers bool `json:"all_others,omitempty"`
+	// Prune: what the store has besides the document is deleted, of the kinds of objects that the document has.
+	Prune bool `json:"prune,omitempty"`
 }
 
 // maxDocument bounds the body of /gw/import, in bytes: some 300,000 objects.
@@ -93,7 +94,10 @@ func (rt *Runtime) serveImport(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "body: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	in := &manifest.Import{DryRun: q.DryRun, AllowMissing: q.AllowMissing, AllOthers: q.AllOthers, Record: operatorRecord(r, "")}
+	in := &manifest.Import{DryRun: q.DryRun, AllowMissing: q.AllowMissing, Record: operatorRecord(r, "")}
+	if q.Prune {
+		in.Delete = func(ctx context.Context, o *manifest.Other) error { return rt.remove(ctx, r, o) }
+	}
 	var err error
 	if in.Sealer, err = sealerOf(q.Key); err != nil {
 		http.Error(w, "key: "+err.Error(), http.StatusBadRequest)

@@ -154,6 +154,16 @@ func Open(ctx context.Context, db *storage.DB, o Options) (*Trail, error) {
 	return t, nil
 }
 
+// Sealed reports whether a store has an audit trail that was sealed with a key.
+func Sealed(ctx context.Context, store storage.Store) (sealed bool, err error) {
+	err = store.View(ctx, func(tx storage.Tx) error {
+		head, err := newTrail(nil, Options{}).head(tx)
+		sealed = head.number > 0
+		return err
+	})
+	return sealed, err
+}
+
 func newTrail(db *storage.DB, o Options) *Trail {
 	t := &Trail{
 		db: db, key: o.Key, now: o.Now, random: o.Random, logger: o.Logger,

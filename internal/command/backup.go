@@ -72,8 +72,8 @@ func restoreCommand() *cobra.Command {
 		Use: "restore <file> --to <dir>", Short: "Writes a backup to a new store",
 		Long: `
 Writes a backup to a new store in a directory that does not exist, and compares
-the two. Put the keys next to it as they were (DIR.encryption-key and
-DIR.audit-key), and start Caddy with it.`,
+the two. Copy the keys of the store that was backed up next to it, named like
+the directory (DIR.encryption-key and DIR.audit-key), and start Caddy with it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f, err := os.Open(args[0])
 			if err != nil {
@@ -87,7 +87,7 @@ DIR.audit-key), and start Caddy with it.`,
 			if wantsJSON(cmd) {
 				return printJSON(cmd, fmt.Sprintf(`{"rows":%d}`, rows))
 			}
-			return say(cmd, "%d rows are in the new store in %s, which was compared with the backup.", rows, to)
+			return say(cmd, "%d rows are in the new store in %s, which was compared with the backup. Its keys are %s.encryption-key and %s.audit-key.", rows, to, to, to)
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "The directory of the new store (required)")

@@ -2,6 +2,7 @@ package command_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,6 +198,51 @@ func TestABackupIsRestored(t *testing.T) {
 			t.Error("a part of the backup was restored")
 		}
 	})
+}
+
+// Rows that were sealed with a key are not followed by those of another that Caddy makes because the key is not where it looks for it.
+func TestAStoreGetsNoOtherAuditKeyUnasked(t *testing.T) {
+	g := gatewaytest.Start(t, "")
+	g.Admin("POST", "/v1/admin/workspaces", json.RawMessage(`{"name":"Team"}`))
+	load := func() error {
+		config, err := gatewaytest.Adapt(g.Caddyfile())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return caddy.Load(config, true)
+	}
+	path := g.Dir + ".audit-key"
+	raw := read(t, path)
+	for _, running := range []bool{true, false} {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if !running {
+			g.Stop()
+		}
+		if err := load(); err == nil || !strings.Contains(err.Error(), "there is no "+path+": put the key") {
+			t.Errorf("running %v: %v", running, err)
+		}
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("running %v: another key was made", running)
+		}
+		if err := os.WriteFile(path, []byte(raw), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.Load()
+	if a := g.Admin("GET", "/v1/audit-logs?resource_type=audit_logs", nil); a.Get("total").Int() != 0 {
+		t.Errorf("the key that was there before is another one: %s", a.Body)
+	}
+	g.Stop()
+	if err := os.WriteFile(path, []byte(strings.Repeat("another ", 8)), 0o600); err != nil { // on purpose
+		t.Fatal(err)
+	}
+	g.Load()
+	g.Admin("POST", "/v1/admin/workspaces", json.RawMessage(`{"name":"Other"}`))
+	if a := g.Admin("GET", "/v1/audit-logs?resource_type=audit_logs", nil); a.Get("total").Int() != 1 {
+		t.Errorf("the trail does not tell of the other key: %s", a.Body)
+	}
 }
 
 func TestAServerThatIsNotThereIsSaid(t *testing.T) {

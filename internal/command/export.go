@@ -145,9 +145,10 @@ new ones created, each with a row of the audit trail. What the store has besides
 them is kept. Importing a document again changes nothing.
 
 With --prune, what the store has besides them is deleted afterwards, by the
-rules of the API: only what nothing uses, and never the last owner or the
-default workspace. Kinds of objects that the document does not have at all, such
-as api_keys of one without secrets, are kept.
+rules of the API. If any of it cannot be deleted, because something uses it or
+it is the last owner, nothing is written or deleted. The default workspace and
+the owner's key stay, and so do kinds of objects that the document does not have
+at all, such as api_keys of one without secrets.
 
 The whole document is checked before anything is written. Versions do not
 change: a new text is a new version, with the next number. API keys and invites
@@ -159,7 +160,7 @@ what would be is printed.`,
 		if err != nil {
 			return err
 		}
-		q := app.ImportQuestion{DryRun: dry, AllowMissing: missing}
+		q := app.ImportQuestion{DryRun: dry, AllowMissing: missing, Prune: pruning}
 		document, err := fromYAML(text)
 		if err == nil && !gjson.ParseBytes(document).IsObject() {
 			err = errors.New("expected a mapping")
@@ -180,30 +181,19 @@ what would be is printed.`,
 		if err != nil {
 			return err
 		}
-		var report gjson.Result
-		var gone []gjson.Result
-		if pruning {
-			report, gone, err = importAndPrune(cmd.Context(), s, &q)
-		} else {
-			report, err = s.do(cmd.Context(), http.MethodPost, "/gw/import", q)
-		}
+		report, err := s.do(cmd.Context(), http.MethodPost, "/gw/import", q)
 		if err != nil {
 			return err
 		}
 		if wantsJSON(cmd) {
-			raw := report.Raw
-			if pruning {
-				list := make([]string, len(gone))
-				for i, o := range gone {
-					list[i] = o.Raw
-				}
-				if raw, err = sjson.SetRaw(raw, "pruned", "["+strings.Join(list, ",")+"]"); err != nil {
-					return err
-				}
-			}
-			return printJSON(cmd, raw)
+			err = printJSON(cmd, report.Raw)
+		} else {
+			err = printReport(cmd, report)
 		}
-		return printReport(cmd, report, gone)
+		if err != nil {
+			return err
+		}
+		return unpruned(report)
 	})
 	cmd.Flags().StringVar(&file, "passphrase-file", "", "A file with the passphrase that secrets are sealed to")
 	cmd.Flags().BoolVar(&missing, "allow-missing", false, "What configs, prompts, model aliases, conditions and mappings of secrets refer to need not exist")
@@ -229,8 +219,24 @@ func readDocument(cmd *cobra.Command, path string) ([]byte, error) {
 	return text, err
 }
 
+// unpruned returns an error if something could not be deleted.
+func unpruned(report gjson.Result) error {
+	n := report.Get("refused.#").Int()
+	first := report.Get("refused.0")
+	of := fmt.Sprintf("%s %s (%s): %s", first.Get("kind").Str, first.Get("name").Str, first.Get("id").Str, first.Get("why").Str)
+	switch {
+	case n == 0:
+		return nil
+	case report.Get("written").Bool():
+		return fmt.Errorf("the objects of the document were written, and %d deleted, but not %s", report.Get("pruned.#").Int(), of)
+	case n == 1:
+		return fmt.Errorf("nothing was written or deleted, because this cannot be deleted: %s", of)
+	}
+	return fmt.Errorf("nothing was written or deleted, because %d objects cannot be deleted, such as %s", n, of)
+}
+
 // printReport prints what an import did, like a diff.
-func printReport(cmd *cobra.Command, report gjson.Result, gone []gjson.Result) error {
+func printReport(cmd *cobra.Command, report gjson.Result) error {
 	var out strings.Builder
 	for _, c := range report.Get("changes").Array() {
 		sign := "~"
@@ -247,25 +253,38 @@ func printReport(cmd *cobra.Command, report gjson.Result, gone []gjson.Result) e
 			}
 		}
 	}
-	pruned := make(map[string]bool)
-	for _, o := range gone {
-		pruned[o.Get("id").Str] = true
-		fmt.Fprintf(&out, "- %s %s (%s)\n", o.Get("kind").Str, o.Get("name").Str, o.Get("id").Str)
+	object := func(sign string, o gjson.Result) {
+		fmt.Fprintf(&out, "%s %s %s (%s)", sign, o.Get("kind").Str, o.Get("name").Str, o.Get("id").Str)
+		if why := o.Get("why").Str; why != "" {
+			fmt.Fprintf(&out, ": cannot be deleted: %s", why)
+		}
+		out.WriteByte('\n')
 	}
-	others := slices.DeleteFunc(report.Get("others").Array(), func(o gjson.Result) bool { return pruned[o.Get("id").Str] })
-	if report.Get("dry_run").Bool() && len(others) > 0 {
+	listed := make(map[string]bool)
+	gone, refused := report.Get("pruned").Array(), report.Get("refused").Array()
+	for _, o := range gone {
+		listed[o.Get("id").Str] = true
+		object("-", o)
+	}
+	for _, o := range refused {
+		listed[o.Get("id").Str] = true
+		object("!", o)
+	}
+	written := report.Get("written").Bool()
+	others := slices.DeleteFunc(report.Get("others").Array(), func(o gjson.Result) bool { return listed[o.Get("id").Str] })
+	if !written && len(others) > 0 {
 		out.WriteString("Not in the document, and kept:\n")
 		for _, o := range others {
-			fmt.Fprintf(&out, "  %s %s (%s)\n", o.Get("kind").Str, o.Get("name").Str, o.Get("id").Str)
+			object(" ", o)
 		}
 	}
-	did := "were written"
-	if report.Get("dry_run").Bool() {
-		did = "would be written"
+	did := "would be written"
+	if written {
+		did = "were written"
 	}
 	kept := -int64(len(gone))
 	report.Get("kept").ForEach(func(_, n gjson.Result) bool { kept += n.Int(); return true })
-	if more := kept - int64(len(others)); report.Get("dry_run").Bool() && more > 0 {
+	if more := kept - int64(len(others)+len(refused)); !written && more > 0 {
 		fmt.Fprintf(&out, "  and %d more\n", more)
 	}
 	if len(gone) > 0 {

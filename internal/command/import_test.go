@@ -393,10 +393,66 @@ func TestImportsPruneWhatADocumentDoesNotHave(t *testing.T) {
 		t.Errorf("the audit trail does not tell what was deleted: %s", rows)
 	}
 
-	// What is in use stays, and says so.
-	d := readExport(t, c.ok("export", "--without-secrets", "--json"))
-	d["virtual_keys"] = []any{}
-	c.fails("deleting virtual_keys own", "import", d.file(t), "--prune")
+	// Those that refer to each other go in the order in which they can.
+	g.Admin("POST", "/v1/prompts/partials", json.RawMessage(`{"name":"Zinner","string":"Be kind."}`))
+	inner := g.Admin("GET", "/v1/prompts/partials", nil).Get(`data.#(name=="Zinner").slug`).Str
+	for _, name := range []string{"Aouter", "Zouter"} {
+		g.Admin("POST", "/v1/prompts/partials", json.RawMessage(`{"name":"`+name+`","string":"{{>`+inner+`}} Be brief."}`))
+	}
+	if out := c.ok("import", file, "--prune"); !strings.Contains(out, " and 3 deleted") {
+		t.Error(out)
+	}
+}
+
+// What cannot be deleted is said before anything is written, by a dry run and by the import itself, in the same words.
+func TestAnImportThatCannotPruneChangesNothing(t *testing.T) {
+	g, c := running(t)
+	fill(g)
+	g.Admin("POST", "/v1/admin/workspaces", json.RawMessage(`{"name":"Full","slug":"full"}`))
+	g.Admin("POST", "/v1/api-keys/workspace/service", json.RawMessage(`{"name":"inside","workspace_id":"full","scopes":["completions.write"]}`))
+	invite := g.Admin("POST", "/v1/admin/users/invites", json.RawMessage(`{"email":"boss@example.com","role":"admin","workspaces":[]}`))
+	if a := g.Do("POST", "/v1/admin/users/invites/accept", `{"token":"`+tokenOf(invite.Get("invite_link").Str)+`","first_name":"B","last_name":"C"}`); a.Status != 200 {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	boss := g.Admin("GET", "/v1/admin/users?email=boss@example.com", nil).Get("data.0.id").Str
+	g.Admin("PUT", "/v1/admin/users/"+boss, json.RawMessage(`{"role":"owner"}`))
+	g.Admin("POST", "/v1/labels", json.RawMessage(`{"name":"surplus"}`))
+	state := c.ok("export", "--without-secrets", "--json")
+	d := readExport(t, state)
+	d["virtual_keys"], d["labels"], d["users"], d["members"], d["workspaces"] = []any{}, []any{}, []any{}, []any{}, []any{}
+	d["model_aliases"] = []any{} // it names the virtual key, and goes before it
+	d.of(t, "rate_limits", "each key")["name"] = "renamed"
+	file := d.file(t)
+	want := []string{"- labels surplus (", "! virtual_keys own (", "! workspaces full (", "! users boss@example.com (", ": cannot be deleted: The last owner", "- model_aliases fast (", "~ rate_limits renamed ("}
+	for _, flags := range [][]string{{"--dry-run"}, nil} {
+		out, _, err := c.run(append([]string{"import", file, "--prune"}, flags...)...)
+		if err == nil || !strings.Contains(err.Error(), "nothing was written or deleted, because ") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		for _, w := range want {
+			if !strings.Contains(out, w) {
+				t.Errorf("no %q in\n%s", w, out)
+			}
+		}
+		if strings.Contains(out, "! workspaces ws-") || strings.Contains(out, "- workspaces default") {
+			t.Errorf("the default workspace would go:\n%s", out)
+		}
+		if c.ok("export", "--without-secrets", "--json") != state {
+			t.Errorf("%q: something was written", flags)
+		}
+		out, _, err = c.run(append([]string{"import", file, "--prune", "--json"}, flags...)...)
+		report := gjson.Parse(out)
+		if err == nil || report.Get("refused.#").Int() < 3 || !report.Get(`refused.#(kind=="users").why`).Exists() || report.Get("pruned.#").Int() < 2 || report.Get("written").Bool() {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	rows := g.Admin("GET", "/v1/audit-logs?action=delete&page_size=100", nil).Body
+	if strings.Contains(rows, `"resource_type":"labels"`) {
+		t.Errorf("a rehearsal is in the audit trail: %s", rows)
+	}
+	if out := c.ok("audit", "verify"); !strings.Contains(out, " rows, up to number ") {
+		t.Error(out)
+	}
 }
 
 // goWords are what no error says to whoever wrote a document.

@@ -151,9 +151,9 @@ func (s *server) send(ctx context.Context, method, path string, body []byte, w i
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "caddy gw")
 	if s.remote == nil {
-		answer := &answer{header: make(http.Header), status: http.StatusOK, w: w}
+		answer := &app.Answer{To: w}
 		s.local.Operator().ServeHTTP(answer, r)
-		return refusal(answer.status, answer.refused.Bytes())
+		return answer.Err()
 	}
 	res, err := s.remote.Do(r)
 	if err != nil {
@@ -165,44 +165,10 @@ func (s *server) send(ctx context.Context, method, path string, body []byte, w i
 		if err != nil {
 			return err
 		}
-		return refusal(res.StatusCode, text)
+		return app.Refusal(res.StatusCode, text)
 	}
 	_, err = io.Copy(w, res.Body)
 	return err
-}
-
-// An answer is the http.ResponseWriter of a request in this process.
-type answer struct {
-	header  http.Header
-	status  int
-	w       io.Writer
-	refused bytes.Buffer
-}
-
-func (a *answer) Header() http.Header { return a.header }
-
-func (a *answer) WriteHeader(status int) { a.status = status }
-
-func (a *answer) Write(p []byte) (int, error) {
-	if a.status >= http.StatusBadRequest {
-		return a.refused.Write(p)
-	}
-	return a.w.Write(p)
-}
-
-// refusal returns the error of an answer, or nil.
-func refusal(status int, text []byte) error {
-	if status < http.StatusBadRequest {
-		return nil
-	}
-	message := strings.TrimSpace(string(text))
-	for _, path := range []string{"data.message", "error"} { // of the control plane, and of the admin endpoint
-		if m := gjson.GetBytes(text, path).Str; m != "" {
-			message = m
-			break
-		}
-	}
-	return fmt.Errorf("%s (%d)", message, status)
 }
 
 // do sends a request with a JSON body, if there is one, and returns the answer.

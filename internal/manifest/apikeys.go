@@ -40,6 +40,9 @@ func writeAPIKey(x *session, k *credentials.APIKey, f *form) error {
 }
 
 func readAPIKey(x *session, f *form, old *credentials.APIKey, at string) (func(*credentials.APIKey) error, error) {
+	if owner := f.take("owner"); owner.Bool() || old != nil && old.Owner {
+		return nil, wrong(at+".owner", "an owner's key is that of its gateway, and in no document; remove it from this one")
+	}
 	of := "api_keys/" + f.get("id").Str
 	digest, err := x.readDigest(of, "digest", f, at)
 	if err != nil {

@@ -30,7 +30,7 @@ func (t *table[T]) has(x *session, id string) bool {
 	if ok {
 		_, ok = t.remains(x, row)
 	}
-	return ok
+	return ok && t.included(row)
 }
 
 // remains returns a row without the names of what is gone, or false if it is nothing without that.

@@ -30,6 +30,17 @@ type Report struct {
 	Kept      map[string]int `json:"kept"`      // how many objects of a kind the store has and the document has not
 	Others    []Other        `json:"others"`    // those, at most [MaxOthers], by kind and name
 	DryRun    bool           `json:"dry_run"`
+	Written   bool           `json:"written"` // the objects were written
+	// With [Import.Delete]: what was deleted, or would be, and what was refused to be. A dry run has all that would be refused, and so has
+	// an import that wrote nothing; one that wrote ended with the first.
+	Pruned  []Other   `json:"pruned,omitempty"`
+	Refused []Refusal `json:"refused,omitempty"`
+}
+
+// A Refusal is an object that cannot be deleted.
+type Refusal struct {
+	Other
+	Why string `json:"why"`
 }
 
 // An Other is an object that the store has and a document has not.
@@ -52,8 +63,9 @@ type Import struct {
 	DryRun   bool    // nothing is changed
 	// AllowMissing: what configs, prompts, model aliases, conditions and mappings of secrets refer to need not exist.
 	AllowMissing bool
-	// AllOthers: the report names all objects that are not in the document.
-	AllOthers bool
+	// Delete deletes what the store has besides the document, of the kinds of objects that the document has, by the rules of the API;
+	// nil: it is kept. It is rehearsed before anything is written.
+	Delete func(ctx context.Context, o *Other) error
 	// Record is the beginning of the rows of the audit trail: who imports.
 	Record audit.Record
 }
@@ -67,7 +79,8 @@ const (
 // Import makes the objects of a document those of the store. What the store has besides them is
 // kept. The whole document is checked first, and the error, an [*Error], says what is wrong with
 // it. Then objects are written, some in a transaction, with a row of the audit trail each; what an
-// error interrupts there can be imported again.
+// error interrupts there can be imported again. What is to be deleted is tried before, in a rehearsal; if any of it is refused, nothing is
+// written.
 func (s *Services) Import(ctx context.Context, in *Import) (*Report, error) {
 	sealer := in.Sealer
 	if sealer == nil {
@@ -85,13 +98,10 @@ func (s *Services) Import(ctx context.Context, in *Import) (*Report, error) {
 	}
 	x.allowMissing = in.AllowMissing
 	steps, kept, others, err := x.plan(in.Document)
-	if !in.AllOthers {
-		others = others[:min(len(others), MaxOthers)]
-	}
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Changes: []Change{}, Kept: kept, Others: others, DryRun: in.DryRun}
+	report := &Report{Changes: []Change{}, Kept: kept, Others: others[:min(len(others), MaxOthers)], DryRun: in.DryRun}
 	var todo []*step
 	for _, p := range steps {
 		if len(p.changes) == 0 && !p.created {
@@ -105,29 +115,58 @@ func (s *Services) Import(ctx context.Context, in *Import) (*Report, error) {
 		}
 		report.Changes = append(report.Changes, c)
 	}
-	if in.DryRun {
-		return report, nil
-	}
-	for begin := 0; begin < len(todo); {
-		end, size := begin, 0
-		for end < len(todo) && end-begin < stepsAtOnce && (end == begin || size+todo[end].size <= bytesAtOnce) {
-			size += todo[end].size
-			end++
-		}
-		if err := x.write(ctx, todo[begin:end], &in.Record); err != nil {
-			if begin > 0 {
-				err = fmt.Errorf("after %d of %d objects were written: %w; import the document again", begin, len(todo), err)
+	surplus := surplus(in, others)
+	if len(surplus) > 0 {
+		err := s.DB.Rehearse(ctx, func(ctx context.Context) error {
+			if _, err := x.writeAll(ctx, todo, &in.Record); err != nil {
+				return err
 			}
+			report.Pruned, report.Refused = prune(ctx, surplus, in.Delete)
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
-		begin = end
+	}
+	if in.DryRun || len(report.Refused) > 0 {
+		return report, nil
+	}
+	if n, err := x.writeAll(ctx, todo, &in.Record); err != nil {
+		if n > 0 {
+			err = fmt.Errorf("after %d of %d objects were written: %w; import the document again", n, len(todo), err)
+		}
+		return nil, err
+	}
+	report.Written = true
+	for i := range report.Pruned { // in the order in which it was found to be possible
+		if err := in.Delete(ctx, &report.Pruned[i]); err != nil { // it was changed meanwhile
+			report.Refused = []Refusal{{report.Pruned[i], err.Error()}}
+			report.Pruned = report.Pruned[:i]
+			break
+		}
 	}
 	return report, nil
 }
 
+// writeAll writes objects, some in a transaction, and returns how many.
+func (x *session) writeAll(ctx context.Context, todo []*step, who *audit.Record) (n int, err error) {
+	for n < len(todo) {
+		end, size := n, 0
+		for end < len(todo) && end-n < stepsAtOnce && (end == n || size+todo[end].size <= bytesAtOnce) {
+			size += todo[end].size
+			end++
+		}
+		if err := x.write(ctx, todo[n:end], who); err != nil {
+			return n, err
+		}
+		n = end
+	}
+	return n, nil
+}
+
 // write writes objects and their rows of the audit trail.
 func (x *session) write(ctx context.Context, steps []*step, who *audit.Record) error {
-	err := x.DB.Update(ctx, func(tx *storage.Txn) error {
+	return x.DB.Update(ctx, func(tx *storage.Txn) error {
 		for _, p := range steps {
 			if err := p.write(tx); err != nil {
 				return p.failed(err)
@@ -143,18 +182,12 @@ func (x *session) write(ctx context.Context, steps []*step, who *audit.Record) e
 			if err := x.Trail.Add(tx, &r); err != nil {
 				return err
 			}
+			if p.done != nil {
+				tx.OnCommit(func() { p.done(ctx) })
+			}
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	for _, p := range steps {
-		if p.done != nil {
-			p.done(ctx)
-		}
-	}
-	return nil
 }
 
 // failed says which object could not be written.

@@ -412,9 +412,10 @@ var kinds = []kind{
 		},
 	},
 	&table[credentials.APIKey]{
-		list: "api_keys", kind: audit.APIKeys, collection: "api-key", foreign: true, secret: true, fixed: []string{"kind", "workspace_id", "user_id", "owner"},
-		hidden: []string{"unclaimed", "told_expiring", "told_rotating", "told_expired"},
-		id:     func(k *credentials.APIKey) string { return k.ID }, called: func(k *credentials.APIKey) string { return k.Name },
+		list: "api_keys", kind: audit.APIKeys, collection: "api-key", foreign: true, secret: true, fixed: []string{"kind", "workspace_id", "user_id"},
+		hidden:  []string{"unclaimed", "told_expiring", "told_rotating", "told_expired", "owner"},
+		include: func(k *credentials.APIKey) bool { return !k.Owner }, // each gateway has its own
+		id:      func(k *credentials.APIKey) string { return k.ID }, called: func(k *credentials.APIKey) string { return k.Name },
 		unique: uniqueOfKey,
 		refs: func(k *credentials.APIKey) []ref {
 			return []ref{{"workspace_id", "workspaces", k.WorkspaceID}, {"user_id", "users", k.UserID}, {"config_id", "configs", k.ConfigID}}
