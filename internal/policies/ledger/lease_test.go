@@ -347,3 +347,70 @@ type lateReads struct {
 func (s *lateReads) View(ctx context.Context, fn func(storage.Tx) error) error {
 	return errors.Join(s.fakeStore.View(ctx, fn), s.hold(ctx))
 }
+
+// A large reservation that was given back costs no more after a crash than any other lease, once its counter is
+// quiet; and no more is written then.
+func TestLeasesOfLargeReservationsAreReduced(t *testing.T) {
+	for _, window := range []time.Duration{time.Hour, Forever} {
+		clock := newClock()
+		store := newStore(clock)
+		l := open(store, Options{Now: clock.Now, Uptime: clock.uptime})
+		claim := Claim{"k", 20_000, window, 4166, "", true}
+		count := func(l *Ledger) (units int64) {
+			t.Helper()
+			if err := l.Counts(t.Context(), "k", func(c Count) { units = c.Units }); err != nil {
+				t.Fatal(err)
+			}
+			return units
+		}
+		afterACrash := func() int64 {
+			t.Helper()
+			l.flights.Wait()
+			return count(open(store, Options{Now: clock.Now, Uptime: clock.uptime}))
+		}
+		reserve := func() Reservation {
+			t.Helper()
+			r, _, err := l.Reserve(t.Context(), []Claim{claim})
+			if err != nil || r == nil {
+				t.Fatal(r, err)
+			}
+			return r
+		}
+		settle := func(r Reservation) {
+			t.Helper()
+			if err := l.Settle(t.Context(), r, []int64{2}); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		first, second := reserve(), reserve()
+		settle(first)
+		clock.add(quiet)
+		l.ReduceLeases()
+		if n := afterACrash(); n < 2+4166 { // one is held
+			t.Errorf("%v: %d units while a reservation is held", window, n)
+		}
+		settle(second)
+		writes := store.writes
+		l.ReduceLeases()
+		if n := afterACrash(); n < 4 || n > 4+share(claim.Limit) {
+			t.Errorf("%v: %d units after a crash", window, n)
+		}
+		if store.writes != writes+1 || count(l) != 4 {
+			t.Errorf("%v: %d writes, %d units", window, store.writes-writes, count(l))
+		}
+		clock.add(quiet)
+		l.ReduceLeases()
+		l.flights.Wait()
+		if store.writes != writes+1 {
+			t.Errorf("%v: written again", window)
+		}
+
+		settle(reserve()) // it is used again at once
+		l.ReduceLeases()
+		l.flights.Wait()
+		if n := afterACrash(); n < 4166 {
+			t.Errorf("%v: the lease of a busy counter was reduced to %d", window, n)
+		}
+	}
+}

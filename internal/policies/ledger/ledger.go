@@ -21,7 +21,8 @@
 // buckets, and the units of the current bucket including the lease. A crash therefore
 // costs callers the rest of a lease for one window, but never the limit. Limits of up to 64
 // are leased unit by unit and lose nothing. [Ledger.Close] writes exact counts, so a clean
-// restart loses nothing.
+// restart loses nothing. A reservation that is given back becomes part of the lease;
+// [Ledger.ReduceLeases] gives back what is more than a sixty-fourth, once the counter is quiet.
 //
 // Records are read when a key is first used and not at startup. Startup is thus independent
 // of the number of stored counters, memory holds only the counters in use, and a key costs

@@ -153,6 +153,9 @@ func (l *Ledger) credit(b *booking, units int64) {
 		if units > 0 {
 			a.credit(b.bucket, units)
 			a.dirty = true
+			if !a.lavish && a.excess() > 0 {
+				a.shard.lavish, a.lavish = append(a.shard.lavish, a), true
+			}
 		}
 	}
 	if a.freed != nil {
