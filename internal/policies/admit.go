@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -278,7 +279,7 @@ func (v *Verdict) asks(f Call) *estimate.Demand {
 	if v.demand == nil {
 		demand := f.Demand(v.limits.learned)
 		v.demand, v.most = &demand, v.limits.learned.Most(&demand)
-		if demand.Lines == nil && demand.Bytes >= leastCounted {
+		if demand.Lines == nil && demand.Bytes > 0 {
 			v.text, _ = f.(TextCounter)
 		}
 	}
@@ -346,6 +347,14 @@ func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call, of *estimate.LinesO
 	if !d.Bounded() && c.Limit > 0 { // a bound that is only learned must not be one that nothing fits
 		c.Units = min(c.Units, c.Limit)
 	}
+	if known, guess := v.limits.learned.Known(d, most); guess {
+		least := estimate.Sum(known.Prompt, known.Completion)
+		if r.Type == Cost {
+			cost, _ := d.Cost(&known)
+			least = int64(cost)
+		}
+		c.Least = min(max(least, 1), c.Units)
+	}
 	return true, nil
 }
 
@@ -375,7 +384,7 @@ func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim) {
 		d := &Denial{Rule: r, State: s}
 		for j := range claims { // of the models of a batch, which may share a counter
 			if claims[j].Key == claims[i].Key {
-				d.Needs = estimate.Sum(d.Needs, claims[j].Units)
+				d.Needs = estimate.Sum(d.Needs, cmp.Or(claims[j].Least, claims[j].Units))
 			}
 		}
 		switch {

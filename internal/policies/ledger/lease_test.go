@@ -63,7 +63,7 @@ func (c *call) wantWaiting(t *testing.T) {
 	}
 }
 
-var single = Claim{"k", 3, time.Minute, 1, "", false}
+var single = Claim{"k", 3, time.Minute, 1, "", false, 0}
 
 func TestNothingIsAdmittedBeforeItsRecordIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestAFailingStoreAdmitsNothingAndRecovers(t *testing.T) {
 		d := newDesk(t, Options{})
 		broken := errors.New("broken disk")
 		let := d.block()
-		calls := []*call{d.start(t.Context(), single), d.start(t.Context(), single, Claim{"other", 5, time.Hour, 1, "", false})}
+		calls := []*call{d.start(t.Context(), single), d.start(t.Context(), single, Claim{"other", 5, time.Hour, 1, "", false, 0})}
 		let <- broken
 		let <- broken
 		calls[0].want(t, false, broken)
@@ -181,7 +181,7 @@ func TestACounterStaysWhileItsRecordIsWritten(t *testing.T) {
 		let := d.block()
 		c := d.start(t.Context(), single)
 		d.clock.add(5 * time.Minute)
-		d.fails(ErrFull, Claim{"other", 1, time.Minute, 1, "", false})
+		d.fails(ErrFull, Claim{"other", 1, time.Minute, 1, "", false, 0})
 		close(let) // all writes: old records may be deleted in the same write as the lease or before
 		c.want(t, true, nil)
 	})
@@ -217,13 +217,13 @@ func TestForgetWhileALeaseIsWritten(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	d := newDesk(t, Options{})
-	for _, c := range []Claim{{"some", 6400, time.Minute, 30, "", false}, {"all", 6400, time.Minute, 6400, "", false}} {
+	for _, c := range []Claim{{"some", 6400, time.Minute, 30, "", false, 0}, {"all", 6400, time.Minute, 6400, "", false, 0}} {
 		d.reserve(c)
 	}
-	given, _ := d.reserve(Claim{"given back", 6400, time.Minute, 30, "", false})
+	given, _ := d.reserve(Claim{"given back", 6400, time.Minute, 30, "", false, 0})
 	d.Release(given)
 	for range maxBatch {
-		given, _ = d.reserve(Claim{given.(*reservation).bookings[0].account.key + "+", 64, time.Minute, 1, "", false})
+		given, _ = d.reserve(Claim{given.(*reservation).bookings[0].account.key + "+", 64, time.Minute, 1, "", false, 0})
 	}
 	closed := d.Ledger
 	d.restart()
@@ -277,7 +277,7 @@ func TestCloseThatIsCutShort(t *testing.T) {
 		d := newDesk(t, Options{})
 		d.drain(single)
 		d.block()
-		c := d.start(t.Context(), Claim{"other", 1, time.Minute, 1, "", false})
+		c := d.start(t.Context(), Claim{"other", 1, time.Minute, 1, "", false, 0})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := d.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -355,7 +355,7 @@ func TestLeasesOfLargeReservationsAreReduced(t *testing.T) {
 		clock := newClock()
 		store := newStore(clock)
 		l := open(store, Options{Now: clock.Now, Uptime: clock.uptime})
-		claim := Claim{"k", 20_000, window, 4166, "", true}
+		claim := Claim{"k", 20_000, window, 4166, "", true, 0}
 		count := func(l *Ledger) (units int64) {
 			t.Helper()
 			if err := l.Counts(t.Context(), "k", func(c Count) { units = c.Units }); err != nil {

@@ -30,7 +30,7 @@ type booking struct {
 func (r *reservation) book(claims []Claim, places []place, now int64) {
 	r.bookings = r.few[:0]
 	for i := range claims {
-		a, units := places[i].account, claims[i].Units
+		a, units := places[i].account, places[i].units
 		a.spend(units)
 		a.limit = claims[i].Limit
 		if claims[i].Estimate {
