@@ -158,7 +158,11 @@ func (a *API) apiKeys() {
 		find: func(c *call, id string) (*credentials.APIKey, error) {
 			return found(c.api.Keyring.APIKey(strings.ToLower(id)))
 		},
-		name:      func(k *credentials.APIKey) string { return k.ID },
+		name: func(k *credentials.APIKey) string { return k.ID },
+		secrets: func(_ *call, k *credentials.APIKey, is func(secret string, path ...string)) error {
+			is(string(k.Digest[:]), "key")
+			return nil
+		},
 		workspace: func(k *credentials.APIKey) string { return k.WorkspaceID },
 		allow:     (*call).mayAct,
 	}
@@ -233,7 +237,7 @@ func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (*credentia
 		Name: in.Name, Kind: kind, OrganisationID: c.caller.OrganisationID, UserID: strings.ToLower(in.UserID), CreationMode: "api",
 	}
 	if in.OrganisationID != "" && !strings.EqualFold(in.OrganisationID, c.caller.OrganisationID) {
-		return nil, nil, forbidden("organisation_id: the API key belongs to another organisation")
+		return nil, nil, forbidden("organisation_id: the %s belongs to another organisation", c.credential())
 	}
 	switch {
 	case kind.Workspace():

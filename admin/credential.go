@@ -40,6 +40,33 @@ func (c *call) maskedKey(cred *credentials.Credential) *string {
 	return text(cred.Hint)
 }
 
+// hidden calls is with the secrets of a credential, which is shown with its key and its settings in fields of these names.
+func (c *call) hidden(cred *credentials.Credential, key, settings string, is func(secret string, path ...string)) error {
+	stored, err := c.api.Keyring.OpenKey(cred)
+	if err != nil {
+		return err
+	}
+	is(stored.Reveal(), key)
+	all, err := c.api.Keyring.OpenSettings(cred)
+	if err != nil {
+		return err
+	}
+	for name, s := range all {
+		if name != credentials.CustomHeaders {
+			is(s.Reveal(), settings, name)
+			continue
+		}
+		var headers map[string]string
+		if err := json.Unmarshal([]byte(s.Reveal()), &headers); err != nil {
+			return err
+		}
+		for header, value := range headers {
+			is(value, settings, name, header)
+		}
+	}
+	return nil
+}
+
 // checkSecret rejects a credential that cannot be sent in a header.
 func checkSecret(key string) error {
 	if !credentials.Sendable(key) {

@@ -81,8 +81,8 @@ func operationWorld(a *api) map[string]string {
 // callBodies are bodies for routes that change nothing of what the control plane stores, or that a key
 // with a single scope could not use as changeBodies has them.
 var callBodies = map[string]string{
-	"POST /v1/logs": `{"request":{"url":"https://a.example.com","method":"POST","headers":{},"body":{}},"response":{"status":200,"headers":{},"body":{},"response_time":1},"metadata":{}}`,
-	"POST /v1/guardrails/{guardrailId}/invoke": `{"text":"t"}`,
+	"POST /v1/logs": `{"request":{"url":"https://models.example.com/v1/chat/completions","method":"POST","headers":{},"body":{"model":"m","messages":[{"role":"user","content":"Hello"}]}},"response":{"status":200,"headers":{},"body":{"choices":[{"message":{"role":"assistant","content":"Hi"}}]},"response_time":250},"metadata":{"team":"search"}}`,
+	"POST /v1/guardrails/{guardrailId}/invoke": `{"text":"Is this all right?"}`,
 }
 
 // keyless are the routes that no scope decides about.

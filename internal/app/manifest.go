@@ -27,7 +27,7 @@ type ImportQuestion struct {
 	Document json.RawMessage `json:"document"`
 	Key      []byte          `json:"key,omitempty"` // that its secrets are sealed to, if any is
 	DryRun   bool            `json:"dry_run,omitempty"`
-	// AllowMissing: what configs, prompts and model aliases refer to need not exist.
+	// AllowMissing: what configs, prompts, model aliases, conditions and mappings of secrets refer to need not exist.
 	AllowMissing bool `json:"allow_missing,omitempty"`
 	// AllOthers: the answer names all objects that the store has and the document has not.
 	AllOthers bool `json:"all_others,omitempty"`

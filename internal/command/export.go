@@ -206,7 +206,7 @@ what would be is printed.`,
 		return printReport(cmd, report, gone)
 	})
 	cmd.Flags().StringVar(&file, "passphrase-file", "", "A file with the passphrase that secrets are sealed to")
-	cmd.Flags().BoolVar(&missing, "allow-missing", false, "What configs, prompts and model aliases refer to need not exist")
+	cmd.Flags().BoolVar(&missing, "allow-missing", false, "What configs, prompts, model aliases, conditions and mappings of secrets refer to need not exist")
 	cmd.Flags().BoolVar(&pruning, "prune", false, "Delete what the document does not have, of the kinds of objects that it has")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "Write nothing, and print what would be")
 	return cmd

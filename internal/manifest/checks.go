@@ -47,7 +47,7 @@ func documented(err error) error {
 	return wrong(names.Replace(field.Field), "%s", field.Message)
 }
 
-func checkSecretReference(_ *session, r, _ *credentials.SecretReference) error {
+func checkSecretReference(x *session, r, _ *credentials.SecretReference) error {
 	switch {
 	case r.Path == "" || len(r.Path) > maxText:
 		return wrong("path", "expected 1 to %d bytes", maxText)
@@ -55,8 +55,8 @@ func checkSecretReference(_ *session, r, _ *credentials.SecretReference) error {
 		return wrong("key", "expected at most %d bytes", maxName)
 	case r.AllWorkspaces && len(r.Workspaces) > 0:
 		return wrong("everywhere", "expected false with workspaces")
-	case !r.AllWorkspaces && len(r.Workspaces) == 0:
-		return wrong("workspaces", "expected at least one where everywhere is false")
+	case !r.AllWorkspaces && len(r.Workspaces) == 0 && !x.allowMissing: // those that it had may be gone
+		return wrong("workspaces", "expected at least one where everywhere is false%s", allowing)
 	}
 	if err := credentials.CheckTags(r.Tags); err != nil {
 		return wrong("tags", "%v", err)

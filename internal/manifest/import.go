@@ -50,7 +50,7 @@ type Import struct {
 	Document Document
 	Sealer   *Sealer // of its secrets; nil: none is sealed
 	DryRun   bool    // nothing is changed
-	// AllowMissing: what configs, prompts and model aliases refer to need not exist.
+	// AllowMissing: what configs, prompts, model aliases, conditions and mappings of secrets refer to need not exist.
 	AllowMissing bool
 	// AllOthers: the report names all objects that are not in the document.
 	AllOthers bool
@@ -171,7 +171,7 @@ func (p *step) failed(err error) error {
 func (x *session) plan(d Document) (steps []*step, kept map[string]int, others []Other, err error) {
 	known := make(map[string]map[string]bool) // the ids of each kind, in the store and in the document
 	kept, others = make(map[string]int), []Other{}
-	for _, k := range kinds {
+	for _, k := range x.kinds {
 		here := make(map[string]bool)
 		first := len(steps)
 		for i, object := range d[k.name()] {
@@ -224,7 +224,7 @@ func (x *session) plan(d Document) (steps []*step, kept map[string]int, others [
 			}
 		}
 	}
-	w := &whole{session: x, kinds: kinds, planned: make(map[string]map[string]any), indexes: make(map[string]any)}
+	w := &whole{session: x, planned: make(map[string]map[string]any), indexes: make(map[string]any)}
 	for _, p := range steps {
 		if w.planned[p.kind] == nil {
 			w.planned[p.kind] = make(map[string]any)

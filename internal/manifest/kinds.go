@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,7 +29,10 @@ var kinds = []kind{
 		list: "organisation", kind: audit.Organisations, collection: "organisation", single: true,
 		id: func(o *directory.Organisation) string { return o.ID }, called: func(o *directory.Organisation) string { return o.Name },
 		hidden: []string{"created_at"}, composite: true,
-		refs:  func(o *directory.Organisation) []ref { return guardrailRefs(&o.Guardrails) },
+		refs: func(o *directory.Organisation) []ref { return guardrailRefs(&o.Guardrails) },
+		forget: func(o *directory.Organisation, gone func(kind, id string) bool) {
+			forgetGuardrails(&o.Guardrails, gone)
+		},
 		check: checkOrganisation, write: writeIssuers, read: readIssuers,
 	},
 	&table[directory.Workspace]{
@@ -37,6 +41,10 @@ var kinds = []kind{
 		unique: func(w *directory.Workspace) []string { return []string{"slug " + w.Slug} },
 		refs: func(w *directory.Workspace) []ref {
 			return append(guardrailRefs(&w.Guardrails), ref{"user_key_config", "configs", w.UserKeyConfig})
+		},
+		forget: func(w *directory.Workspace, gone func(kind, id string) bool) {
+			forgetGuardrails(&w.Guardrails, gone)
+			forgetConfig(&w.UserKeyConfig, gone)
 		},
 		check: checkWorkspace, whole: (*whole).checkWorkspaceConfig,
 		write: func(_ *session, w *directory.Workspace, f *form) error {
@@ -85,6 +93,9 @@ var kinds = []kind{
 			}
 			return all
 		},
+		forget: func(r *credentials.SecretReference, gone func(kind, id string) bool) {
+			r.Workspaces = slices.DeleteFunc(r.Workspaces, func(w string) bool { return gone("workspaces", w) })
+		},
 		check: checkSecretReference,
 		write: writeSecretReference, read: readSecretReference,
 	},
@@ -98,6 +109,10 @@ var kinds = []kind{
 				all = append(all, ref{"access", "workspaces", w})
 			}
 			return all
+		},
+		forget: func(i *credentials.Integration, gone func(kind, id string) bool) {
+			forgetMapped(&i.Credential, gone)
+			maps.DeleteFunc(i.Access, func(w string, _ bool) bool { return gone("workspaces", w) })
 		},
 		check: func(_ *session, i, _ *credentials.Integration) error {
 			if err := credentials.CheckTags(i.Tags); err != nil {
@@ -120,6 +135,7 @@ var kinds = []kind{
 		refs: func(v *credentials.VirtualKey) []ref {
 			return append(mapped(&v.Credential), ref{"workspace_id", "workspaces", v.WorkspaceID}, ref{"integration_id", "integrations", v.IntegrationID})
 		},
+		forget: func(v *credentials.VirtualKey, gone func(kind, id string) bool) { forgetMapped(&v.Credential, gone) },
 		check: func(_ *session, v, _ *credentials.VirtualKey) error {
 			if v.WorkspaceID == "" {
 				return wrong("workspace_id", "required")
@@ -184,6 +200,7 @@ var kinds = []kind{
 			}
 			return all
 		},
+		loose: labelsOf, forget: forgetPrompt,
 		check: func(_ *session, p, _ *prompts.Prompt) error { return checkSlugIn(p.Slug, p.WorkspaceID) },
 		about: func(p *prompts.Prompt) (audit.Type, string) {
 			if p.Partial {
@@ -366,6 +383,12 @@ var kinds = []kind{
 			}
 			return all
 		},
+		forget: func(i *directory.Invite, gone func(kind, id string) bool) {
+			i.Workspaces = slices.DeleteFunc(i.Workspaces, func(w directory.Invitation) bool { return gone("workspaces", w.WorkspaceID) })
+			if i.Keys != nil {
+				forgetConfig(&i.Keys.ConfigID, gone)
+			}
+		},
 		check: func(_ *session, i, _ *directory.Invite) error {
 			return checkUser(nil, &directory.User{Email: i.Email, Role: i.Role}, nil)
 		},
@@ -396,7 +419,8 @@ var kinds = []kind{
 		refs: func(k *credentials.APIKey) []ref {
 			return []ref{{"workspace_id", "workspaces", k.WorkspaceID}, {"user_id", "users", k.UserID}, {"config_id", "configs", k.ConfigID}}
 		},
-		check: checkAPIKey, whole: (*whole).checkKey, write: writeAPIKey, read: readAPIKey,
+		forget: func(k *credentials.APIKey, gone func(kind, id string) bool) { forgetConfig(&k.ConfigID, gone) },
+		check:  checkAPIKey, whole: (*whole).checkKey, write: writeAPIKey, read: readAPIKey,
 	},
 }
 

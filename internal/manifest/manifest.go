@@ -147,6 +147,8 @@ type kind interface {
 	// plan reads an object and says what to do for it. What depends on other objects of the document is
 	// checked by the step.
 	plan(x *session, object jsontext.Value, at string) (*step, error)
+	// has reports whether the store has an object.
+	has(x *session, id string) bool
 }
 
 // A had is an object of the store.
@@ -197,6 +199,8 @@ type session struct {
 	labels    map[string]*prompts.Label
 	inserting map[string][]insertions
 	slugs     map[string]string // the ids of workspaces of the document, by their slugs
+	kinds     []kind
+	there     map[string]bool // objects of the store, as far as they were looked at; see gone
 	// allowMissing: what is referred to need not exist.
 	allowMissing bool
 }
@@ -209,7 +213,7 @@ func (s *Services) session(sealer *Sealer) (*session, error) {
 	return &session{
 		Services: s, sealer: sealer, organisation: o.ID, workspace: w.ID, contents: make(map[string]*prompts.Content),
 		prompts: make(map[string]*prompts.Prompt), labels: make(map[string]*prompts.Label), inserting: make(map[string][]insertions),
-		slugs: make(map[string]string),
+		slugs: make(map[string]string), kinds: kinds, there: make(map[string]bool),
 	}, nil
 }
 

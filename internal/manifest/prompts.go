@@ -176,8 +176,12 @@ type insertions struct {
 }
 
 // checkPartials returns an error if a new version inserts a partial that neither the document nor the store has for the
-// workspace. Those that calls can refer to by number alone are left out: their partials may have been removed since.
+// workspace. Those that calls can refer to by number alone are left out, and so are those of archived prompts: their
+// partials may have been removed since.
 func (x *session) checkPartials() error {
+	if x.allowMissing {
+		return nil
+	}
 	partials := make(map[string]*prompts.Prompt) // by slugs and ids
 	add := func(p *prompts.Prompt) {
 		if p.Partial && !p.Archived {
@@ -194,15 +198,22 @@ func (x *session) checkPartials() error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(x.inserting)) {
 		p := x.prompts[id]
+		if p.Archived {
+			continue
+		}
+		named := map[int]bool{p.Published: true, p.Latest().Number: true}
+		for label, number := range p.Labels {
+			named[number] = named[number] || x.labelName(label) != ""
+		}
 		for _, in := range x.inserting[id] {
-			if in.version != p.Published && in.version != p.Latest().Number && !slices.Contains(slices.Collect(maps.Values(p.Labels)), in.version) {
+			if !named[in.version] {
 				continue
 			}
 			for _, partial := range in.partials {
 				name, which, _ := strings.Cut(partial.Name, "@")
 				of, ok := partials[name]
 				if !ok || !of.VisibleIn(p.WorkspaceID) || !x.hasVersionNamed(of, which) {
-					return wrong(in.at+"."+partial.Field, "the workspace has no partial %q, or no such version of it, neither in the document nor in the store", credentials.Clip(partial.Name))
+					return wrong(in.at+"."+partial.Field, "the workspace has no partial %q, or no such version of it, neither in the document nor in the store%s", credentials.Clip(partial.Name), allowing)
 				}
 			}
 		}
@@ -248,6 +259,16 @@ func (x *session) hasVersion(id string) bool {
 		}
 	}
 	return x.versions[id] || x.contents[id] != nil
+}
+
+// labelsOf are the labels of a prompt that not every workspace has.
+func labelsOf(p *prompts.Prompt) (all []ref) {
+	for id := range p.Labels {
+		if !slices.ContainsFunc(prompts.UniversalLabels(), func(l *prompts.Label) bool { return l.ID == id }) {
+			all = append(all, ref{"labels", "labels", id})
+		}
+	}
+	return all
 }
 
 func putPrompt(x *session, tx *storage.Txn, p *prompts.Prompt) error {

@@ -64,7 +64,11 @@ type table[T any] struct {
 	// keep copies what documents do not have from the row of the store, which is nil for a new one.
 	keep func(x *session, row, old *T)
 
-	refs   func(*T) []ref
+	refs func(*T) []ref
+	// loose are refs that may be to what is gone, in the store; nil: none.
+	loose func(*T) []ref
+	// forget removes the names of what is gone, as far as a row is something without them; nil: it is not.
+	forget func(row *T, gone func(kind, id string) bool)
 	unique func(*T) []string
 	// check checks a row that differs from that of the store, which is nil for a new one. It returns an *Error.
 	check func(x *session, row, old *T) error
@@ -90,7 +94,7 @@ func (t *table[T]) included(row *T) bool { return t.include == nil || t.include(
 func (t *table[T]) stored(x *session) map[string]had {
 	ids := make(map[string]had)
 	for _, row := range t.rows(x).All() {
-		if t.included(row) {
+		if _, remains := t.remains(x, row); remains && t.included(row) {
 			ids[t.id(row)] = had{t.label(row), t.uniqueOf(row), t.typeOf(row), t.gone(row)}
 		}
 	}
@@ -127,7 +131,8 @@ func (t *table[T]) export(x *session) (objects []jsontext.Value, err error) {
 	// In the order of the ids that they have in the document.
 	slices.SortStableFunc(rows, func(a, b *T) int { return cmp.Compare(x.symbolic(t.id(a)), x.symbolic(t.id(b))) })
 	for _, row := range rows {
-		if !t.included(row) {
+		row, remains := t.remains(x, row)
+		if !remains || !t.included(row) {
 			continue
 		}
 		o, err := t.object(x, row)
@@ -268,6 +273,12 @@ func (t *table[T]) plan(x *session, o jsontext.Value, at string) (*step, error) 
 	if t.keep != nil {
 		t.keep(x, row, old)
 	}
+	var was *T // what the store has of the row
+	if old != nil {
+		if was, _ = t.remains(x, old); bare(row) == bare(old) {
+			row = was
+		}
+	}
 	if !printable(t.called(row)) {
 		return nil, wrong(at, "expected a name or slug of at most %d bytes without control characters", maxName)
 	}
@@ -288,7 +299,7 @@ func (t *table[T]) plan(x *session, o jsontext.Value, at string) (*step, error) 
 	}
 	before := []byte("{}")
 	if old != nil {
-		if before, err = t.object(x, old); err != nil {
+		if before, err = t.object(x, was); err != nil {
 			return nil, err
 		}
 	}

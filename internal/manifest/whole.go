@@ -20,7 +20,6 @@ import (
 // to others, which may be in the document, in any order.
 type whole struct {
 	*session
-	kinds   []kind
 	planned map[string]map[string]any // rows of the document, by kind and id
 	indexes map[string]any            // by kind
 }
@@ -253,9 +252,12 @@ func (w *whole) checkIntegration(i, _ *credentials.Integration) error {
 
 // checkMapped refuses secret references that a workspace may not use.
 func (w *whole) checkMapped(workspace string, c *credentials.Credential) error {
+	if w.allowMissing {
+		return nil
+	}
 	for n, m := range c.Mappings {
 		if r, ok := find(w, "secret_references", m.Reference, noMore[credentials.SecretReference]); ok && !r.Allows(workspace) {
-			return wrong(fmt.Sprintf("mappings[%d].reference", n), "there is no secret reference %q that the workspace may use", credentials.Clip(m.Reference))
+			return wrong(fmt.Sprintf("mappings[%d].reference", n), "there is no secret reference %q that the workspace may use%s", credentials.Clip(m.Reference), allowing)
 		}
 	}
 	return nil
