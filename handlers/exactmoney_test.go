@@ -191,3 +191,35 @@ func TestABatchThatNamesOtherModelsIsRefusedByABudgetOfDollars(t *testing.T) {
 		}
 	}
 }
+
+// A budget of dollars is booked with how long the provider says that audio is, whether its usage says it or the answer alone. A model
+// with a price of tokens is booked with tokens.
+func TestTheDurationOfAudioIsBooked(t *testing.T) {
+	answer := ""
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(answer))
+	})
+	g := gatewaytest.Start(t, "price file hours {\n input_audio_hours 0.36\n}\nprice file tokens {\n input_mtok 10\n output_mtok 10\n}\n"+up.Provider("file"))
+	form := func(model string) string {
+		return "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + model + "\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.mp3\"\r\n\r\n" + strings.Repeat("x", 160_000) + "\r\n--b--\r\n"
+	}
+	for _, c := range []struct {
+		model, answer string
+		least, most   float64
+	}{
+		{"hours", `{"text":"hi","usage":{"type":"duration","seconds":60}}`, 0.006, 0.006},
+		{"hours", `{"text":"hi","duration":60.0}`, 0.006, 0.006},
+		{"hours", `{"text":"hi"}`, 0.00399, 0.00405}, // 40 s, as is usual for the size
+		{"tokens", `{"text":"hi","duration":60.0}`, 1e-6, 0.2},
+		{"tokens", `{"text":"hi","usage":{"type":"tokens","input_tokens":600,"output_tokens":400,"total_tokens":1000}}`, 0.01, 0.01},
+	} {
+		key, of := g.Key(c.model + c.answer[:5])
+		id := usageLimit(g, map[string]any{"type": "cost", "credit_limit": 1, "conditions": when("api_key", of)})
+		answer = c.answer
+		a := g.Do("POST", "/v1/audio/transcriptions", form(c.model), "x-gw-api-key: "+key, "x-gw-provider: @file", "content-type:", "content-type: multipart/form-data; boundary=b")
+		if n := usedBetween(g, id, c.least, c.most); a.Status != 200 || n < c.least || n > c.most {
+			t.Errorf("%s %s: %d, $%v booked, want %v to %v", c.model, c.answer, a.Status, n, c.least, c.most)
+		}
+	}
+}

@@ -268,11 +268,14 @@ func (a *Attempt) used(m *meter) (b booked) {
 	case a.Usage.Known: // until the answer broke off
 		b.estimate(a, m)
 		u = b.usage
-	case u.Pages > 0, u.Milliseconds > 0: // of OCR, and of audio
+	case u.Pages > 0, u.Milliseconds > 0 && a.Failure == "" && (d.Price == nil || d.Price.Hears()):
 	case answered && d.Unreported:
 		u = m.most
 	case answered:
-		b.estimate(a, m)
+		heard := u.Milliseconds
+		if b.estimate(a, m); heard > 0 {
+			b.usage.Milliseconds = heard
+		}
 		u = b.usage
 	case a.Abandoned:
 		u = e.Likely(d, &m.most, 0)

@@ -207,6 +207,9 @@ func (c *Call) metering() metering {
 	return passedMetering(c.Path)
 }
 
+// Hears reports whether audio is sent, which is heard.
+func (e *Endpoint) Hears() bool { return e.metering.audio }
+
 // UsesModel reports whether the call itself uses tokens: lists and reads do not, nor does one that makes a batch.
 func (c *Call) UsesModel() bool {
 	if c.Endpoint != &passThrough {

@@ -142,6 +142,7 @@ const (
 	written      = 2
 	completions  = 6
 	calls        = 10
+	audioHours   = 12
 	webSearches  = 13
 	fileSearches = 14
 	training     = 15
@@ -202,6 +203,9 @@ func (p *Price) OnlyCalls() bool {
 
 // Searches reports whether there are prices of searches of the web, and of files.
 func (p *Price) Searches() (web, files bool) { return p[webSearches].known, p[fileSearches].known }
+
+// Hears reports whether audio has a price by its duration.
+func (p *Price) Hears() bool { return p[audioHours].known }
 
 // Cost is what a call cost; known: the model has a price for all that was used. Parts
 // count as far as the whole goes. Who charges neither prompts nor completions gives them
