@@ -23,6 +23,7 @@ type asked struct {
 	fault   string
 
 	background bool
+	charges    charges
 
 	own  []string
 	seen [4]bool // of own
@@ -72,6 +73,7 @@ func (q *asked) object(r *jsonscan.Reader, m *metering, top bool) {
 			q.named = max(q.named, q.number(name, r))
 		case choiceNames[string(folded)]:
 			q.choices = max(q.choices, q.number(name, r))
+		case q.charges.member(folded, r):
 		case !top:
 		case containers[string(folded)]:
 			q.object(r, m, false)
@@ -233,7 +235,7 @@ func contentOf(body []byte) (c content) {
 // word looks at a string, of which text is the rest of the body.
 func (c *content) word(text []byte) {
 	const longest = 32
-	if len(text) == 0 || strings.IndexByte("abcdfgilmpruvwx", text[0]) < 0 {
+	if len(text) == 0 || strings.IndexByte("abcdfgilmpruvwx", text[0]|0x20) < 0 {
 		return
 	}
 	for _, begins := range unseenBeginnings {
@@ -246,6 +248,10 @@ func (c *content) word(text []byte) {
 	}
 	word, after := text[:end], bytes.TrimLeft(text[end+1:], " \t\r\n")
 	value, member := bytes.CutPrefix(after, []byte(":"))
+	if member && hasCapital(word) && !unseenMembers[string(word)] { // as some servers take it
+		var room [longest]byte
+		word = appendLower(room[:0], word)
+	}
 	switch {
 	case member && unseenMembers[string(word)]:
 		c.unseen = c.unseen || !bytes.HasPrefix(bytes.TrimLeft(value, " \t\r\n"), []byte("null"))
@@ -257,6 +263,16 @@ func (c *content) word(text []byte) {
 	if string(word) == "image_url" && member || string(word) == "image" {
 		c.images++
 	}
+}
+
+// hasCapital reports whether a name has one of the letters A to Z.
+func hasCapital(name []byte) bool {
+	for _, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			return true
+		}
+	}
+	return false
 }
 
 // escapesLetters reports whether a body spells a letter as an escape, as no encoder does: what is

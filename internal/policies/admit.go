@@ -48,9 +48,10 @@ type Denial struct {
 	Group string // the value key of the counter; "default": there is just one
 	Needs int64  // what the call may use, in the units of the policy's type
 
-	// UnknownPrice: the price of the call's model is not known. Spent: the budget has no
+	// UnknownPrice: the price of the call's model is not known, or that of Unpriced. Spent: the budget has no
 	// room for the call, and not only because of what others have reserved; no retry helps.
 	UnknownPrice, Spent bool
+	Unpriced            string
 	// Never: the call may use more than a rate limit ever allows at once.
 	Never bool
 	// Batches: what batches and fine-tuning jobs hold of the budget keeps the call out, whatever becomes of other calls. They may hold it for days.
@@ -223,7 +224,8 @@ func (v *Verdict) claim(claims []ledger.Claim, workspace string, r *Rule, f Call
 		switch {
 		case v.demand.Failed != nil:
 			return claims, v.demand.Failed
-		case unread && v.demand.Lines == nil && (denied != nil && denied.UnknownPrice || counts && r.Type == Cost):
+		case r.Type == Cost && v.demand.Lines != nil && v.demand.Lines.Others && (counts || denied != nil && denied.UnknownPrice),
+			unread && v.demand.Lines == nil && (denied != nil && denied.UnknownPrice || counts && r.Type == Cost):
 			v.Undecided = r // it may be answered by a dearer model than the one that was read
 			return claims, nil
 		case denied != nil:
@@ -305,6 +307,8 @@ func (c ofModel) Attribute(key string) (value, alias string, ok bool) {
 func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call, of *estimate.LinesOf) (counts bool, denied *Denial) {
 	d := v.asks(f)
 	switch {
+	case r.Type == Cost && d.Unpriced != "" && d.Unmetered == "" && !r.allowsUnknownPrice:
+		return false, &Denial{UnknownPrice: true, Unpriced: d.Unpriced}
 	case d.Free:
 		return false, nil
 	case d.Unmetered != "":
@@ -341,7 +345,11 @@ func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call, of *estimate.LinesO
 		case r.allowsUnknownPrice:
 			c.Units = int64(cost)
 		default:
-			return false, &Denial{UnknownPrice: true}
+			denied = &Denial{UnknownPrice: true}
+			if d.Lines != nil {
+				denied.Unpriced = d.Lines.Charge
+			}
+			return false, denied
 		}
 	}
 	if !d.Bounded() && c.Limit > 0 { // a bound that is only learned must not be one that nothing fits

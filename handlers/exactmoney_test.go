@@ -1,0 +1,225 @@
+package handlers_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-gw/gateway/internal/gatewaytest"
+)
+
+// A URL that names the model more than once, in any spelling, could lead to the dearer one: a budget of dollars and the
+// models of an integration refuse it.
+func TestAURLNamesOneModelToABudget(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"id":"x"}`)) })
+	g := gatewaytest.Start(t, "price file cheap {\n input_mtok 1\n output_mtok 1\n}\nprice file dear {\n input_mtok 100\n output_mtok 100\n}\n"+up.Provider("file"))
+	key, _ := g.Key("k")
+	usageLimit(g, map[string]any{"type": "cost", "credit_limit": 10})
+	for query, status := range map[string]int{
+		"model=cheap":                  200,
+		"model=cheap&model=cheap":      200,
+		"intent=x&model=cheap":         200,
+		"model=cheap&model=dear":       400,
+		"model=dear&model=cheap":       400,
+		"model=cheap&Model=dear":       400,
+		"MODEL=cheap&model=dear":       400,
+		"model=cheap;model=dear":       400,
+		"model=cheap&mod%65l=dear":     400,
+		"model=cheap&mo%64el=de%61r":   400,
+		"model=cheap&deployment=dear":  400,
+		"Deployment=dear&model=cheap":  400,
+		"model=&model=cheap":           400,
+		"model=cheap&model=":           400,
+		"model=cheap&model":            400,
+		"model=cheap&model%5B%5D=dear": 400,
+		"model[]=dear&model=cheap":     400,
+		"model[0]=dear&model=cheap":    400,
+		"model=cheap&deployment_id=d":  400,
+		"model=cheap&engine=dear":      400,
+		"model=cheap&models=dear":      400,
+		"model=cheap&fallbacks=dear":   400,
+		"model=cheap&%20model=dear":    400,
+		"model=cheap&mode=x":           200,
+	} {
+		before := len(up.Calls())
+		a := g.Do("GET", "/v1/realtime?"+query, "", "x-gw-api-key: "+key, "x-gw-provider: @file", "connection: Upgrade", "upgrade: websocket", "sec-websocket-key: a", "sec-websocket-version: 13")
+		if a.Status != status || status == 400 && (a.Get("error.code").Str != "model_unread" || len(up.Calls()) != before) {
+			t.Errorf("%s: %d %s", query, a.Status, a.Body)
+		}
+	}
+}
+
+// A stream is asked for its usage once, also where the call has an option that is null.
+func TestAStreamIsAskedForItsUsageOnce(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, streamWithUsage)
+	g := gatewaytest.Start(t, up.Provider("file"))
+	key, _ := g.Key("k")
+	for _, options := range []string{``, `"stream_options":null,`, `"stream_options":{},`, `"stream_options":{"include_usage":false},`, `"stream_options":{"include_usage":true},`, `"stream_options":{"include_usage":null},`} {
+		a := g.Do("POST", "/v1/chat/completions", `{`+options+`"stream":true,`+boundedChat[1:], "x-gw-api-key: "+key, "x-gw-provider: @file")
+		if a.Status != 200 {
+			t.Fatalf("%s: %d %s", options, a.Status, a.Body)
+		}
+		sent := up.Last(t).Body
+		if strings.Count(sent, `"stream_options"`) != 1 || strings.Count(sent, `"include_usage":true`) != 1 {
+			t.Errorf("%s: sent %s", options, sent)
+		}
+	}
+}
+
+// What a provider does itself, besides what its tokens cost, is booked at its price; where there is none, a budget of dollars
+// refuses the call, unless it says otherwise.
+func TestABudgetOfDollarsRefusesWhatHasNoPrice(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, answerWithUsage)
+	g := gatewaytest.Start(t, "price file searches {\n input_mtok 1\n output_mtok 1\n web_searches_kcount 10\n storage_searches_kcount 2.5\n}\nprice file * {\n input_mtok 1\n output_mtok 1\n}\nprice claude * {\n input_mtok 1\n output_mtok 1\n}\n"+
+		up.Provider("file")+strings.Replace(up.Provider("claude"), "type openai", "type anthropic", 1))
+	strict, of := g.Key("strict")
+	usageLimit(g, map[string]any{"type": "cost", "credit_limit": 100, "conditions": when("api_key", of)})
+	lenient, of := g.Key("lenient")
+	usageLimit(g, map[string]any{"type": "cost", "credit_limit": 100, "conditions": when("api_key", of), "on_unknown_price": "allow"})
+	tokens, of := g.Key("tokens")
+	usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 10_000_000, "conditions": when("api_key", of)})
+	chat := func(model, more string) string {
+		return `{"model":"` + model + `","max_tokens":20,"messages":[{"role":"user","content":"web_search and image_generation"}]` + more + `}`
+	}
+	response := func(model, more string) string {
+		return `{"model":"` + model + `","max_output_tokens":20,"input":"web_search"` + more + `}`
+	}
+	const free = ""
+	for _, c := range []struct{ path, body, unpriced string }{
+		{"chat/completions", chat("m", ``), free},
+		{"chat/completions", chat("m", `,"tools":[{"type":"function","function":{"name":"web_search","parameters":{"type":"object"}}},{"type":"custom","custom":{"name":"file_search"}}]`), free},
+		{"chat/completions", chat("m", `,"web_search_options":null,"service_tier":"flex"`), free},
+		{"chat/completions", chat("searches", `,"web_search_options":{}`), free},
+		{"chat/completions", chat("m", `,"web_search_options":{}`), "searches of the web"},
+		{"chat/completions", chat("m", `,"Web_Search_Options":{}`), "searches of the web"},
+		{"chat/completions", chat("m", `,"extra_body":{"web_search_options":{}}`), "searches of the web"},
+		{"chat/completions", chat("m", `,"plugins":[{"id":"web"}]`), "searches of the web"},
+		{"chat/completions", chat("m", `,"plugins":[{"id":"file-parser"}]`), "the plugin file-parser"},
+		{"chat/completions", chat("m", `,"search_parameters":{"mode":"auto"}`), "the searches of search_parameters"},
+		{"chat/completions", chat("m", `,"tools":[{"google_search":{}}]`), "the tool google_search"},
+		{"chat/completions", chat("m", `,"tools":[{"type":"x_search"}]`), "the tool x_search"},
+		{"chat/completions", chat("m:online", ``), "searches of the web"},
+		{"chat/completions", chat("gpt-4o-search-preview", ``), "searches of the web"},
+		{"chat/completions", chat("compound-beta", ``), "the tools of compound-beta"},
+		{"chat/completions", chat("m", `,"service_tier":"priority"`), "the tier priority"},
+		{"chat/completions", chat("m", `,"Service_Tier":"Priority"`), "the tier priority"},
+		{"responses", response("m", `,"tools":[{"type":"function","name":"f"},{"type":"mcp","server_label":"l"},{"type":"shell","environment":{"type":"local"}}]`), free},
+		{"responses", response("searches", `,"tools":[{"type":"web_search"},{"type":"file_search","vector_store_ids":["v"]}]`), free},
+		{"responses", response("m", `,"tools":[{"type":"web_search_preview"}]`), "searches of the web"},
+		{"responses", response("m", `,"tools":[{"type":"file_search","vector_store_ids":["v"]}]`), "searches of files"},
+		{"responses", response("searches", `,"tools":[{"type":"web_search"},{"type":"image_generation"}]`), "the tool image_generation"},
+		{"responses", response("searches", `,"tools":[{"type":"code_interpreter","container":{"type":"auto"}}]`), "the tool code_interpreter"},
+		{"responses", response("searches", `,"tools":[{"type":"shell","environment":{"type":"container_auto"}}]`), "containers of the provider"},
+		{"responses", response("searches", `,"tools":[{"type":"what_is_new"}]`), "the tool what_is_new"},
+		{"containers", `{"name":"c"}`, "a container of the provider"},
+	} {
+		for _, by := range []struct {
+			key     string
+			refuses bool
+		}{{strict, c.unpriced != free}, {lenient, false}, {tokens, false}} {
+			before := len(up.Calls())
+			a := g.Do("POST", "/v1/"+c.path, c.body, "x-gw-api-key: "+by.key, "x-gw-provider: @file")
+			switch refused := a.Status == 412 && strings.Contains(a.Get("error.message").Str, "the price of "+c.unpriced+" is not known"); {
+			case by.refuses && (!refused || len(up.Calls()) != before), !by.refuses && a.Status != 200:
+				t.Errorf("%s %s: %d %s", c.path, c.body, a.Status, a.Body)
+			}
+		}
+	}
+	for _, c := range []struct {
+		more, unpriced string
+	}{
+		{`"tools":[{"name":"f","input_schema":{"type":"object"}},{"type":"bash_20250124","name":"bash"},{"type":"web_fetch_20250910","name":"web_fetch"}]`, free},
+		{`"tools":[{"type":"web_search_20250305","name":"web_search"}]`, "searches of the web"},
+		{`"tools":[{"type":"code_execution_20250825","name":"code_execution"}]`, "the tool code_execution_20250825"},
+		{`"speed":"fast"`, "the tier fast"},
+		{`"inference_geo":"us"`, "the tier us"},
+	} {
+		a := g.Do("POST", "/v1/messages", `{`+c.more+`,`+chat("m", ``)[1:], "x-gw-api-key: "+strict, "x-gw-provider: @claude")
+		if refused := a.Status == 412 && strings.Contains(a.Get("error.message").Str, "the price of "+c.unpriced+" is not known"); refused != (c.unpriced != free) || !refused && a.Status != 200 {
+			t.Errorf("%s: %d %s", c.more, a.Status, a.Body)
+		}
+	}
+}
+
+// A chat that searches says nothing of it in its usage: one search is booked.
+func TestASearchOfAChatIsBooked(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, answerWithUsage)
+	g := gatewaytest.Start(t, "price file m {\n input_mtok 0\n output_mtok 0\n web_searches_kcount 10\n}\n"+up.Provider("file"))
+	key, _ := g.Key("k")
+	id := usageLimit(g, map[string]any{"type": "cost", "credit_limit": 1})
+	a := g.Do("POST", "/v1/chat/completions", `{"web_search_options":{},`+boundedChat[1:], "x-gw-api-key: "+key, "x-gw-provider: @file")
+	if n := used(g, id, 0.01); a.Status != 200 || n != 0.01 {
+		t.Errorf("%d %s: $%v booked", a.Status, a.Body, n)
+	}
+	if a := logOf(g, a); a.Get("cost").Float() != 1 && a.Get("metrics.cost").Float() != 1 {
+		t.Errorf("the record is %s", a.Body)
+	}
+}
+
+// A batch whose lines other models may answer is refused by a budget of dollars: which one answers is not known.
+func TestABatchThatNamesOtherModelsIsRefusedByABudgetOfDollars(t *testing.T) {
+	p := newBatchProvider(t)
+	g := gatewaytest.Start(t, "price file m {\n input_mtok 1\n output_mtok 10\n}\n"+p.Provider("file"))
+	key, of := g.Key("cost")
+	usageLimit(g, map[string]any{"type": "cost", "credit_limit": 100, "conditions": when("api_key", of)})
+	tokens, of := g.Key("tokens")
+	usageLimit(g, map[string]any{"type": "tokens", "credit_limit": 1_000_000, "conditions": when("api_key", of)})
+	for more, code := range map[string]string{
+		``:                                     "",
+		`"models":null,`:                       "",
+		`"models":["dear"],`:                   "model_unread",
+		`"Models":["dear"],`:                   "model_unread",
+		`"fallbacks":[{"model":"dear"}],`:      "model_unread",
+		`"fallbac\u212as":[{"model":"dear"}],`: "model_unread",
+		`"Model":"dear",`:                      "model_unread",
+		`"preset":"dear",`:                     "model_unread",
+		`"service_tier":"priority",`:           "",
+		`"web_search_options":{},`:             "",
+	} {
+		p.mu.Lock()
+		p.files["in"] = strings.Replace(inputOf(1, 10), `"body":{`, `"body":{`+more, 1)
+		p.mu.Unlock()
+		a := g.Do("POST", "/v1/batches", makeBatch, "x-gw-api-key: "+key, "x-gw-provider: @file")
+		switch dearer := strings.Contains(more, "tier") || strings.Contains(more, "search"); {
+		case dearer && (a.Status != 412 || !strings.Contains(a.Get("error.message").Str, "is not known")):
+			t.Errorf("%s: %d %s", more, a.Status, a.Body)
+		case code != "" && (a.Status != 400 || a.Get("error.code").Str != code), code == "" && !dearer && a.Status != 200:
+			t.Errorf("%s: %d %s", more, a.Status, a.Body)
+		}
+		if a := g.Do("POST", "/v1/batches", makeBatch, "x-gw-api-key: "+tokens, "x-gw-provider: @file"); a.Status != 200 {
+			t.Errorf("%s: %d %s", more, a.Status, a.Body)
+		}
+	}
+}
+
+// A budget of dollars is booked with how long the provider says that audio is, whether its usage says it or the answer alone. A model
+// with a price of tokens is booked with tokens.
+func TestTheDurationOfAudioIsBooked(t *testing.T) {
+	answer := ""
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(answer))
+	})
+	g := gatewaytest.Start(t, "price file hours {\n input_audio_hours 0.36\n}\nprice file tokens {\n input_mtok 10\n output_mtok 10\n}\n"+up.Provider("file"))
+	form := func(model string) string {
+		return "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + model + "\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.mp3\"\r\n\r\n" + strings.Repeat("x", 160_000) + "\r\n--b--\r\n"
+	}
+	for _, c := range []struct {
+		model, answer string
+		least, most   float64
+	}{
+		{"hours", `{"text":"hi","usage":{"type":"duration","seconds":60}}`, 0.006, 0.006},
+		{"hours", `{"text":"hi","duration":60.0}`, 0.006, 0.006},
+		{"hours", `{"text":"hi"}`, 0.00399, 0.00405}, // 40 s, as is usual for the size
+		{"tokens", `{"text":"hi","duration":60.0}`, 1e-6, 0.2},
+		{"tokens", `{"text":"hi","usage":{"type":"tokens","input_tokens":600,"output_tokens":400,"total_tokens":1000}}`, 0.01, 0.01},
+	} {
+		key, of := g.Key(c.model + c.answer[:5])
+		id := usageLimit(g, map[string]any{"type": "cost", "credit_limit": 1, "conditions": when("api_key", of)})
+		answer = c.answer
+		a := g.Do("POST", "/v1/audio/transcriptions", form(c.model), "x-gw-api-key: "+key, "x-gw-provider: @file", "content-type:", "content-type: multipart/form-data; boundary=b")
+		if n := usedBetween(g, id, c.least, c.most); a.Status != 200 || n < c.least || n > c.most {
+			t.Errorf("%s %s: %d, $%v booked, want %v to %v", c.model, c.answer, a.Status, n, c.least, c.most)
+		}
+	}
+}
