@@ -308,3 +308,53 @@ func TestListsAndReadsCountOnlyWhereTheyAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// A rate limit of requests or tokens has any of the units, and no target but models.
+func TestRateLimitsHaveTheirUnitsAndTarget(t *testing.T) {
+	g := gatewaytest.Start(t, gatewaytest.NewUpstream(t, answerWithUsage).Provider("file"))
+	key, of := g.Key("k")
+	for _, kind := range []string{"requests", "tokens"} {
+		for _, unit := range []string{"rps", "rpm", "rph", "rpd", "rpw"} {
+			g.Admin("POST", "/v1/policies/rate-limits", map[string]any{"type": kind, "unit": unit, "value": 1000, "target": "llm", "conditions": when("api_key", of), "group_by": by("api_key")})
+		}
+	}
+	if a := g.Do("POST", "/v1/chat/completions", boundedChat, "x-gw-api-key: "+key, "x-gw-provider: @file"); a.Status != 200 || a.Header.Get("x-ratelimit-limit-tokens") != "1000" || a.Header.Get("x-ratelimit-limit-requests") != "1000" {
+		t.Errorf("%d %v", a.Status, a.Header)
+	}
+	for _, target := range []string{"mcp", "mcp_tools", "LLM"} {
+		body := `{"type":"requests","unit":"rpm","value":1,"target":"` + target + `","conditions":[],"group_by":[]}`
+		if a := g.Do("POST", "/v1/policies/rate-limits", body, "x-gw-api-key: "+gatewaytest.OwnerKey); a.Status != 400 || !strings.Contains(a.Body, "target") {
+			t.Errorf("%s: %d %s", target, a.Status, a.Body)
+		}
+	}
+}
+
+// The usage of one value of a budget is reset, and that of others stays.
+func TestTheUsageOfAValueIsReset(t *testing.T) {
+	g := gatewaytest.Start(t, gatewaytest.NewUpstream(t, answerWithUsage).Provider("file"))
+	id := usageLimit(g, map[string]any{"type": "requests", "credit_limit": 1, "group_by": by("api_key")})
+	first, of := g.Key("first")
+	second, _ := g.Key("second")
+	status := func(key string) int {
+		return g.Do("POST", "/v1/chat/completions", boundedChat, "x-gw-api-key: "+key, "x-gw-provider: @file").Status
+	}
+	for _, key := range []string{first, second} {
+		if status(key) != 200 || status(key) != 412 {
+			t.Fatal("a budget of one call does not take one")
+		}
+	}
+	values := g.Admin("GET", "/v1/policies/usage-limits/"+id+"?include_usage=true", nil).Get("value_key_usage_map")
+	value := ""
+	for key := range values.Map() {
+		if strings.Contains(key, of) {
+			value = key
+		}
+	}
+	if value == "" || values.Get(strings.ReplaceAll(value, ".", `\.`)+".current_usage").Int() != 1 {
+		t.Fatalf("the usage is %s", values.Raw)
+	}
+	g.Admin("PUT", "/v1/policies/usage-limits/"+id, map[string]any{"reset_usage_for_value": value})
+	if a, b := status(first), status(second); a != 200 || b != 412 {
+		t.Errorf("after the reset: %d, and %d for the other", a, b)
+	}
+}
