@@ -172,6 +172,7 @@ func (s spent) Attribute(key string) (value, alias string, ok bool) {
 func (spent) ModelUnread() (alias string, unread bool) { return "", false }
 
 func (spent) PromptByTarget() bool               { return false }
+func (spent) Reads() bool                        { return false }
 func (spent) TokenLimits() *policies.TokenLimits { return nil }
 
 func (spent) Demand(*estimate.Estimator) estimate.Demand { return estimate.Demand{} }

@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -112,6 +113,10 @@ func TestABudgetOfDollarsRefusesWhatHasNoPrice(t *testing.T) {
 		{"responses", response("searches", `,"tools":[{"type":"shell","environment":{"type":"container_auto"}}]`), "containers of the provider"},
 		{"responses", response("searches", `,"tools":[{"type":"what_is_new"}]`), "the tool what_is_new"},
 		{"containers", `{"name":"c"}`, "a container of the provider"},
+		{"chat/completions", chat("sonar-deep-research", ``), "the citations of sonar-deep-research"},
+		{"ocr", `{"model":"m","document":{"type":"document_url","document_url":"https://example.com/a.pdf"},"document_annotation_format":{"type":"json_schema"}}`, "annotated pages"},
+		{"ocr", `{"model":"m","document":{"type":"document_url","document_url":"https://example.com/a.pdf"},"document_annotation_format":null}`, free},
+		{"audio/speech", `{"model":"m","voice":"v","input":"hi","speed":1.5}`, free},
 	} {
 		for _, by := range []struct {
 			key     string
@@ -221,5 +226,135 @@ func TestTheDurationOfAudioIsBooked(t *testing.T) {
 		if n := usedBetween(g, id, c.least, c.most); a.Status != 200 || n < c.least || n > c.most {
 			t.Errorf("%s %s: %d, $%v booked, want %v to %v", c.model, c.answer, a.Status, n, c.least, c.most)
 		}
+	}
+}
+
+// Speech has no usage: what is reserved, and booked, is more where it is slower, or where there are digits, which are words when they are read.
+func TestSpeechIsBookedByHowLongItMayBe(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, respond(200, "sound", "Content-Type", "audio/mpeg"))
+	g := gatewaytest.Start(t, "price file m {\n input_mtok 0\n output_mtok 1000000\n}\n"+up.Provider("file"))
+	for i, c := range []struct {
+		input, more    string
+		digits, factor int
+	}{
+		{"twelve", ``, 0, 1},
+		{"twelve", `,"speed":2`, 1, 1},
+		{"twelve", `,"speed":"x"`, 0, 1},
+		{"123456", ``, 6, 1},
+		{"twelve", `,"speed":0.5`, 2, 2},
+		{"twelve", `,"Speed":0.01`, 3, 4},
+		{"twelve", `,"speed":"0.3"`, 2, 4},
+	} {
+		key, of := g.Key(fmt.Sprint(i))
+		id := usageLimit(g, map[string]any{"type": "cost", "credit_limit": 1e6, "conditions": when("api_key", of)})
+		body := `{"model":"m","voice":"v","input":"` + c.input + `"` + c.more + `}`
+		want := float64((2*len(body) + 8*c.digits) * c.factor)
+		a := g.Do("POST", "/v1/audio/speech", body, "x-gw-api-key: "+key, "x-gw-provider: @file")
+		if n := used(g, id, want); a.Status != 200 || n != want {
+			t.Errorf("%s: %d, %v booked, want %v", body, a.Status, n, want)
+		}
+	}
+}
+
+// Calls that no model answers count only where a condition of a policy names their endpoint; those that a model answers, and those that make a
+// batch, count always.
+func TestListsAndReadsCountOnlyWhereTheyAreNamed(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, answerWithUsage)
+	g := gatewaytest.Start(t, strings.Replace(up.Provider("file"), "{\n", "{\n passthrough_paths /v1/passed/*\n", 1))
+	for i, c := range []struct {
+		method, path, body string
+		endpoint           string
+		reads              bool
+	}{
+		{"GET", "/v1/files", "", "listFiles", true},
+		{"GET", "/v1/files/f", "", "retrieveFile", true},
+		{"DELETE", "/v1/files/f", "", "deleteFile", true},
+		{"GET", "/v1/models", "", "models", true},
+		{"POST", "/v1/batches/b/cancel", "", "cancelBatch", true},
+		{"GET", "/v1/passed/on", "", "proxy", true},
+		{"POST", "/v1/passed/on", `{"model":"m"}`, "proxy", false},
+		{"POST", "/v1/chat/completions", boundedChat, "chatComplete", false},
+		{"POST", "/v1/embeddings", `{"model":"m","input":"hi"}`, "embed", false},
+		{"POST", "/v1/batches", makeBatch, "createBatch", false},
+		{"POST", "/v1/containers", `{"name":"c"}`, "containers", false},
+	} {
+		for _, named := range []bool{false, true} {
+			for _, kind := range []string{"rate", "budget", "own"} {
+				key, of := g.Key(fmt.Sprint(i, named, kind))
+				conditions := when("api_key", of)
+				if named {
+					conditions = append(conditions, when("endpoint_type", c.endpoint)...)
+				}
+				switch kind {
+				case "rate":
+					policy(g, map[string]any{"value": 1, "unit": "rpd", "conditions": conditions})
+				case "budget":
+					usageLimit(g, map[string]any{"type": "requests", "credit_limit": 1, "conditions": conditions})
+				case "own":
+					if named { // it has no conditions
+						continue
+					}
+					g.Admin("PUT", "/v1/api-keys/"+of, map[string]any{"rate_limits": []any{map[string]any{"type": "requests", "unit": "rpd", "value": 1}}})
+				}
+				refused := false
+				for range 2 {
+					a := g.Do(c.method, c.path, c.body, "x-gw-api-key: "+key, "x-gw-provider: @file")
+					refused = a.Status == 429 || a.Status == 412
+				}
+				if refused != (named || !c.reads) {
+					t.Errorf("%s %s, %s, named %v: refused %v", c.method, c.path, kind, named, refused)
+				}
+			}
+		}
+	}
+}
+
+// A rate limit of requests or tokens has any of the units, and no target but models.
+func TestRateLimitsHaveTheirUnitsAndTarget(t *testing.T) {
+	g := gatewaytest.Start(t, gatewaytest.NewUpstream(t, answerWithUsage).Provider("file"))
+	key, of := g.Key("k")
+	for _, kind := range []string{"requests", "tokens"} {
+		for _, unit := range []string{"rps", "rpm", "rph", "rpd", "rpw"} {
+			g.Admin("POST", "/v1/policies/rate-limits", map[string]any{"type": kind, "unit": unit, "value": 1000, "target": "llm", "conditions": when("api_key", of), "group_by": by("api_key")})
+		}
+	}
+	if a := g.Do("POST", "/v1/chat/completions", boundedChat, "x-gw-api-key: "+key, "x-gw-provider: @file"); a.Status != 200 || a.Header.Get("x-ratelimit-limit-tokens") != "1000" || a.Header.Get("x-ratelimit-limit-requests") != "1000" {
+		t.Errorf("%d %v", a.Status, a.Header)
+	}
+	for _, target := range []string{"mcp", "mcp_tools", "LLM"} {
+		body := `{"type":"requests","unit":"rpm","value":1,"target":"` + target + `","conditions":[],"group_by":[]}`
+		if a := g.Do("POST", "/v1/policies/rate-limits", body, "x-gw-api-key: "+gatewaytest.OwnerKey); a.Status != 400 || !strings.Contains(a.Body, "target") {
+			t.Errorf("%s: %d %s", target, a.Status, a.Body)
+		}
+	}
+}
+
+// The usage of one value of a budget is reset, and that of others stays.
+func TestTheUsageOfAValueIsReset(t *testing.T) {
+	g := gatewaytest.Start(t, gatewaytest.NewUpstream(t, answerWithUsage).Provider("file"))
+	id := usageLimit(g, map[string]any{"type": "requests", "credit_limit": 1, "group_by": by("api_key")})
+	first, of := g.Key("first")
+	second, _ := g.Key("second")
+	status := func(key string) int {
+		return g.Do("POST", "/v1/chat/completions", boundedChat, "x-gw-api-key: "+key, "x-gw-provider: @file").Status
+	}
+	for _, key := range []string{first, second} {
+		if status(key) != 200 || status(key) != 412 {
+			t.Fatal("a budget of one call does not take one")
+		}
+	}
+	values := g.Admin("GET", "/v1/policies/usage-limits/"+id+"?include_usage=true", nil).Get("value_key_usage_map")
+	value := ""
+	for key := range values.Map() {
+		if strings.Contains(key, of) {
+			value = key
+		}
+	}
+	if value == "" || values.Get(strings.ReplaceAll(value, ".", `\.`)+".current_usage").Int() != 1 {
+		t.Fatalf("the usage is %s", values.Raw)
+	}
+	g.Admin("PUT", "/v1/policies/usage-limits/"+id, map[string]any{"reset_usage_for_value": value})
+	if a, b := status(first), status(second); a != 200 || b != 412 {
+		t.Errorf("after the reset: %d, and %d for the other", a, b)
 	}
 }

@@ -23,6 +23,7 @@ type asked struct {
 	fault   string
 
 	background bool
+	slower     int64 // how many times longer speech is than at the usual speed; 0: it is not
 	charges    charges
 
 	own  []string
@@ -73,6 +74,8 @@ func (q *asked) object(r *jsonscan.Reader, m *metering, top bool) {
 			q.named = max(q.named, q.number(name, r))
 		case choiceNames[string(folded)]:
 			q.choices = max(q.choices, q.number(name, r))
+		case string(folded) == "speed" && m.how == unreported:
+			q.speed(r)
 		case q.charges.member(folded, r):
 		case !top:
 		case containers[string(folded)]:
@@ -126,6 +129,14 @@ func (q *asked) ownBound(name []byte, r *jsonscan.Reader) bool {
 		return true
 	}
 	return false
+}
+
+// speed reads how fast speech is.
+func (q *asked) speed(r *jsonscan.Reader) {
+	speed, err := strconv.ParseFloat(strings.Trim(string(r.Value()), `"`), 64)
+	if err == nil && speed < 1 {
+		q.slower = max(q.slower, int64(math.Ceil(1/max(speed, slowestSpeech))))
+	}
 }
 
 // number reads a whole number; -1: it is negative, or null. Text with a number counts, too, as some

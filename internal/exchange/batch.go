@@ -133,6 +133,9 @@ func (a *Attempt) lineDemand(l *Line) estimate.Demand {
 		return d
 	}
 	a.addJSON(&d, &m, l.Body)
+	if d.Searches && d.Unpriced == "" { // which the output does not say
+		d.Unpriced = "searches of the web in a batch"
+	}
 	if l.Record && d.Named > 0 { // Converse has its own name for it
 		d.Most = d.Named
 	}

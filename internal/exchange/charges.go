@@ -57,6 +57,10 @@ func (c *charges) member(name []byte, r *jsonscan.Reader) bool {
 		if r.Kind() != jsonscan.Null {
 			c.note("the searches of search_parameters")
 		}
+	case "documentannotationformat", "bboxannotationformat":
+		if r.Kind() != jsonscan.Null {
+			c.note("annotated pages")
+		}
 	case "servicetier", "speed", "inferencegeo", "performanceconfig":
 		c.tier(r)
 	default:
@@ -67,6 +71,7 @@ func (c *charges) member(name []byte, r *jsonscan.Reader) bool {
 
 // tool reads a tool.
 func (c *charges) tool(r *jsonscan.Reader) {
+	var room [maxFolded]byte
 	r.Object(func(key jsonscan.Key) {
 		switch name := key.Bytes(); {
 		case len(name) > maxFolded:
@@ -78,7 +83,7 @@ func (c *charges) tool(r *jsonscan.Reader) {
 			if bytes.Contains(bytes.ToLower(r.Raw()), []byte("container")) {
 				c.note("containers of the provider")
 			}
-		case r.Kind() == jsonscan.Object && toolMembers[strings.ToLower(string(name))]:
+		case r.Kind() == jsonscan.Object && toolMembers[string(appendLower(room[:0], name))]:
 			c.note("the tool " + string(name))
 		}
 	})
@@ -130,11 +135,14 @@ func (c *charges) tier(r *jsonscan.Reader) {
 // model notes what a model costs besides its tokens, by its name.
 func (c *charges) model(name string) {
 	name = strings.ToLower(name)
+	if strings.Contains(name, "sonar-deep-research") {
+		c.note("the citations of " + name[:min(len(name), maxFolded)])
+	}
 	switch {
 	case strings.HasSuffix(name, ":online"), strings.Contains(name, "search-preview"), strings.Contains(name, "deep-research"):
 		c.web, c.searches = true, true
 	case strings.HasPrefix(name, "groq/compound"), strings.HasPrefix(name, "compound-beta"):
-		c.note("the tools of " + name)
+		c.note("the tools of " + name[:min(len(name), maxFolded)])
 	}
 }
 

@@ -82,7 +82,7 @@ func (a *Attempt) addJSON(d *estimate.Demand, m *metering, body []byte) {
 	}
 	switch {
 	case m.how == unreported: // speech
-		d.Most = estimate.Times(d.Bytes, tokensOfSpeech)
+		d.Most = estimate.Times(speechOf(body, d.Bytes), max(q.slower, 1))
 		d.Named, d.Choices = 0, 1
 	case m.pages:
 		if d.Pages = q.pages; d.Pages <= 0 {
@@ -99,6 +99,17 @@ const (
 	audioBytesPerToken = 16 // of audio, that make a token at least
 	milliPerSecond     = 1000
 )
+
+// speechOf returns how many tokens of audio the speech of a body has at most, of whose bytes so many are text.
+func speechOf(body []byte, text int64) (tokens int64) {
+	tokens = estimate.Times(text, tokensOfSpeech)
+	for _, c := range body {
+		if c >= '0' && c <= '9' {
+			tokens += tokensOfDigit - tokensOfSpeech
+		}
+	}
+	return tokens
+}
 
 // addUpload sets what a body that passes through may use, which has size bytes once it is decoded.
 func addUpload(d *estimate.Demand, m *metering, size int64) {

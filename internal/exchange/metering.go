@@ -44,7 +44,9 @@ const (
 
 const (
 	tokensOfMadeImage = 16 << 10 // at most, of an image that a model makes
-	tokensOfSpeech    = 2        // of audio for a byte of text, at most
+	tokensOfSpeech    = 2        // of audio for a byte of text, at most, at the usual speed
+	tokensOfDigit     = 10       // of audio for a digit, which is a word when it is read
+	slowestSpeech     = 0.25     // of the usual speed
 	maxMadeImages     = 10       // of a form, whose n is not read
 )
 
@@ -205,6 +207,19 @@ func (c *Call) metering() metering {
 		return later("the gateway does not read what is used by calls of this path")
 	}
 	return passedMetering(c.Path)
+}
+
+// Reads reports whether no model answers the call, and it names none: it lists, reads, uploads or ends something.
+func (c *Call) Reads() bool {
+	if c.Model != "" || c.unread != read {
+		return false
+	}
+	m := &c.Endpoint.metering
+	if c.Endpoint == &passThrough {
+		passed := c.metering()
+		m = &passed
+	}
+	return m.how == free && m.charge == ""
 }
 
 // Hears reports whether audio is sent, which is heard.

@@ -156,6 +156,7 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 	claims := few[:0]
 	v.refs, v.matched = v.few[:0], v.fewMatched[:0]
 	alias, unread := f.ModelUnread()
+	reads := f.Reads()
 	now := l.now()
 	if t := f.TokenLimits(); t != nil && !l.tokens.use(workspace, t, now) {
 		return false, nil, errTooManyTokens
@@ -165,7 +166,7 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 	rules := a.byWorkspace[workspace].of(f, unread, a.allWorkspaces.of(f, unread, someRules[:0]))
 	for _, list := range [...][]*Rule{rules, carried[0], carried[1], carried[2], carried[3], carried[4], carried[5]} {
 		for _, r := range list {
-			if !ask.includes(r, f) {
+			if !ask.includes(r, f) || reads && !r.hasCondition(KeyEndpoint) {
 				continue
 			}
 			if !unread || !r.undecided(f, alias) {
