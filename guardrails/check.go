@@ -95,6 +95,8 @@ type Subject struct {
 	Stream   bool   // the call asks for a stream
 	Provider string
 	Model    string // that the call asks for
+	// OtherModel: the provider may take the call for another model, which was not read.
+	OtherModel bool
 	// Workspace is whose call it is. Checks of large texts share the processor by workspaces.
 	Workspace string
 	// Caller is the id of the user who calls, or else of the API key.

@@ -17,7 +17,7 @@ import (
 )
 
 // A call names its model in its JSON body, in its form, in its query (?model=) or in its path
-// (models/<id>:verb, deployments/<id>/…). If it may be for a model that was not read, it is
+// (models/<id>:verb, deployments/<id>/…, endpoints/<id>/…). If it may be for a model that was not read, it is
 // unread: limits on the model refuse it, and so do edits that cannot be made.
 type unread uint8
 
@@ -279,6 +279,11 @@ func modelInPath(path, method string) (model string, ambiguous bool) {
 				return "", true
 			}
 		case "deployments", "engines", "model":
+			end = i + 2
+		case "endpoints": // of SageMaker and Vertex AI
+			if i+2 < len(segments) && segments[i+1] == "openapi" && segments[i+2] == "chat" {
+				continue // Vertex AI's model is in the body
+			}
 			end = i + 2
 		default:
 			continue
