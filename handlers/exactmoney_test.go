@@ -358,3 +358,32 @@ func TestTheUsageOfAValueIsReset(t *testing.T) {
 		t.Errorf("after the reset: %d, and %d for the other", a, b)
 	}
 }
+
+// Streams of speech and of transcriptions say what was used in their last event, which is what is booked.
+func TestStreamsOfAudioAreBookedByTheirUsage(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		if strings.HasSuffix(r.URL.Path, "speech") {
+			_, _ = w.Write([]byte("data: {\"type\":\"speech.audio.delta\",\"audio\":\"aGk=\"}\n\ndata: {\"type\":\"speech.audio.done\",\"usage\":{\"input_tokens\":10,\"output_tokens\":100,\"total_tokens\":110}}\n\n"))
+			return
+		}
+		_, _ = w.Write([]byte("data: {\"type\":\"transcript.text.delta\",\"delta\":\"hi\"}\n\ndata: {\"type\":\"transcript.text.done\",\"text\":\"hi\",\"usage\":{\"type\":\"tokens\",\"input_tokens\":10,\"input_token_details\":{\"audio_tokens\":10},\"output_tokens\":100,\"total_tokens\":110}}\n\n"))
+	})
+	g := gatewaytest.Start(t, "price file speaks {\n input_mtok 1\n output_audio_mtok 10\n}\nprice file hears {\n input_mtok 1\n input_audio_mtok 5\n output_mtok 10\n}\n"+up.Provider("file"))
+	form := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nhears\r\n--b\r\nContent-Disposition: form-data; name=\"stream\"\r\n\r\ntrue\r\n" +
+		"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.mp3\"\r\n\r\n" + strings.Repeat("x", 100_000) + "\r\n--b--\r\n"
+	for _, c := range []struct {
+		path, body, contentType string
+		want                    float64
+	}{
+		{"audio/speech", `{"model":"speaks","voice":"v","input":"` + strings.Repeat("word ", 100) + `","stream_format":"sse"}`, "application/json", (10 + 100*10) * 1e-6},
+		{"audio/transcriptions", form, "multipart/form-data; boundary=b", (10*5 + 100*10) * 1e-6},
+	} {
+		key, of := g.Key(c.path)
+		id := usageLimit(g, map[string]any{"type": "cost", "credit_limit": 1, "conditions": when("api_key", of)})
+		a := g.Do("POST", "/v1/"+c.path, c.body, "x-gw-api-key: "+key, "x-gw-provider: @file", "content-type:", "content-type: "+c.contentType)
+		if n := usedBetween(g, id, c.want*.999, c.want*1.001); a.Status != 200 || n < c.want*.999 || n > c.want*1.001 {
+			t.Errorf("%s: %d, $%v booked, want $%v", c.path, a.Status, n, c.want)
+		}
+	}
+}
