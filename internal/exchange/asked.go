@@ -40,6 +40,8 @@ var (
 	choiceNames = map[string]bool{
 		"n": true, "bestof": true, "candidatecount": true, "numreturnsequences": true, "numgenerations": true, "numresults": true,
 		"numcompletions": true, "numcandidates": true, "beamwidth": true, "numbeams": true,
+		// Of images:
+		"samples": true, "numsamples": true, "numimages": true, "numoutputs": true, "numberofimages": true, "samplecount": true, "imagecount": true, "batchsize": true,
 	}
 	containers = map[string]bool{
 		"options": true, "generationconfig": true, "inferenceconfig": true, "textgenerationconfig": true, "parameters": true, "extrabody": true,
