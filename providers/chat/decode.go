@@ -39,7 +39,7 @@ func (d *OpenAI) Message(_ string, data []byte, to Sink) error { return d.object
 func (d *OpenAI) End(Sink) bool { return d.finished || d.ended }
 
 func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
-	r := jsonscan.NewReader(body)
+	r := jsonscan.Bounded(body)
 	start := Event{Kind: Start}
 	var choices, usage, failure, citations, results Raw
 	isError := false
@@ -84,8 +84,11 @@ func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 	if d.Sources {
 		d.sources.list(citations, results)
 	}
-	c := jsonscan.NewReader(choices)
+	c := r.Within(choices)
 	c.Array(func() { d.choice(c, to, whole) })
+	if err := r.Err(); err != nil {
+		return err
+	}
 	if whole && !d.answered {
 		d.ended = true
 		to.Event(NoAnswer(body, "The provider's answer has no choices"))
@@ -194,7 +197,7 @@ func (d *OpenAI) choice(r *jsonscan.Reader, to Sink, whole bool) {
 		d.emit(to, Event{Kind: LogProbs, Choice: index, Raw: logProbs})
 	}
 	if message != nil {
-		d.message(jsonscan.NewReader(message), to, index, whole)
+		d.message(r.Within(message), to, index, whole)
 	}
 	switch {
 	case reason.Empty(), reason.Is("null"): // some providers send it in every chunk
@@ -238,16 +241,16 @@ func (d *OpenAI) message(r *jsonscan.Reader, to Sink, choice int, whole bool) {
 	if !thought.Empty() {
 		d.emit(to, Event{Kind: ThoughtPiece, Choice: choice, Text: thought})
 	}
-	d.content(content, to, choice)
+	d.content(r, content, to, choice)
 	if !refusal.Empty() {
 		d.emit(to, Event{Kind: RefusalPiece, Choice: choice, Text: refusal})
 	}
 	if annotations != nil {
-		a := jsonscan.NewReader(annotations)
+		a := r.Within(annotations)
 		a.Array(func() { d.emit(to, Event{Kind: Annotation, Choice: choice, Raw: a.Raw()}) })
 	}
 	if calls != nil {
-		c := jsonscan.NewReader(calls)
+		c := r.Within(calls)
 		c.Array(func() {
 			if c.Kind() == jsonscan.Object {
 				d.call(c, to, choice, whole)
@@ -263,7 +266,7 @@ func (d *OpenAI) message(r *jsonscan.Reader, to Sink, choice int, whole bool) {
 }
 
 // content reads a string, or an array of text and thinking parts.
-func (d *OpenAI) content(content Raw, to Sink, choice int) {
+func (d *OpenAI) content(r *jsonscan.Reader, content Raw, to Sink, choice int) {
 	switch {
 	case len(content) == 0:
 	case content[0] == '"':
@@ -272,7 +275,7 @@ func (d *OpenAI) content(content Raw, to Sink, choice int) {
 		}
 		d.emit(to, Event{Kind: TextPiece, Choice: choice, Text: Literal(content)})
 	case content[0] == '[':
-		p := &parser{r: jsonscan.NewReader(content)}
+		p := &parser{r: r.Within(content)}
 		for _, part := range p.content() {
 			switch part.Kind {
 			case Thinking:

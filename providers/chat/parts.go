@@ -16,7 +16,7 @@ func (p *parser) content() (parts []Part) {
 	if r.Kind() == jsonscan.String {
 		return []Part{{Text: r.String()}}
 	}
-	p.each(func() {
+	Contents(r, func() {
 		if r.Kind() == jsonscan.String {
 			parts = append(parts, Part{Text: r.String()})
 			return

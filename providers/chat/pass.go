@@ -416,12 +416,15 @@ func (p *passing) choose(body []byte) []byte {
 
 // chosen returns the choice of a body.
 func chosen(body []byte) (c ToolChoice) {
-	p := &parser{r: jsonscan.NewReader(body)}
+	p := &parser{r: jsonscan.Bounded(body)}
 	p.r.Object(func(key jsonscan.Key) {
 		if key.Is("tool_choice") {
 			c = p.toolChoice()
 		}
 	})
+	if p.r.Err() != nil { // too many tools, which the provider judges
+		return ToolChoice{}
+	}
 	return c
 }
 

@@ -42,7 +42,7 @@ func embed(c *providers.Call) (*providers.Request, error) {
 }
 
 func embeddings(body []byte) (vectors []chat.Raw, tokens int64, err error) {
-	r := jsonscan.NewReader(body)
+	r := jsonscan.Bounded(body)
 	r.Object(func(key jsonscan.Key) {
 		switch {
 		case key.Is("embeddings"):

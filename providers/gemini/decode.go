@@ -138,7 +138,7 @@ var errNoAnswer = errors.New("neither an object nor a list of objects")
 // sent.
 func (d *Decoder) answer(body []byte, to chat.Sink) error {
 	r := &d.message
-	r.Reset(body)
+	r.ResetBounded(body)
 	// Check the syntax of all of it before emitting anything.
 	switch r.Kind() {
 	case jsonscan.Object, jsonscan.Array:
@@ -152,11 +152,11 @@ func (d *Decoder) answer(body []byte, to chat.Sink) error {
 	r.Reset(body)
 	if r.Kind() == jsonscan.Object {
 		d.piece(r.Raw(), to)
-		return nil
+		return r.BodyErr()
 	}
-	pieces := jsonscan.NewReader(body)
+	pieces := r.Within(body)
 	pieces.Array(func() { d.piece(pieces.Raw(), to) })
-	return nil
+	return pieces.BodyErr()
 }
 
 // piece reads one object, whose syntax was checked.
@@ -288,7 +288,7 @@ func modalities(r *jsonscan.Reader) (audio, images int64) {
 
 func (d *Decoder) candidate(body []byte, position int, to chat.Sink) {
 	r := &d.inner
-	r.Reset(body)
+	r.ResetWithin(&d.message, body)
 	index := position
 	var parts, logProbs, grounding chat.Raw
 	var reason chat.Literal
@@ -313,7 +313,7 @@ func (d *Decoder) candidate(body []byte, position int, to chat.Sink) {
 	index = min(max(index, 0), maxChoices)
 	c := d.at(index)
 	if logProbs != nil {
-		if content := appendLogProbs(nil, logProbs); content != nil {
+		if content := appendLogProbs(nil, r.Within(logProbs)); content != nil {
 			d.emit(to, chat.Event{Kind: chat.LogProbs, Choice: index, Raw: content})
 		}
 	}

@@ -45,7 +45,7 @@ var reasons = map[string]chat.FinishReason{
 
 // Body decodes a complete answer.
 func (d *Decoder) Body(body []byte, to chat.Sink) error {
-	r := jsonscan.NewReader(body)
+	r := jsonscan.Bounded(body)
 	start := chat.Event{Kind: chat.Start}
 	var content, failure chat.Raw
 	var reason chat.Literal
@@ -80,8 +80,11 @@ func (d *Decoder) Body(body []byte, to chat.Sink) error {
 		return nil
 	}
 	d.emit(to, start)
-	c := jsonscan.NewReader(content)
+	c := r.Within(content)
 	c.Array(func() { d.block(c, to) })
+	if err := r.Err(); err != nil {
+		return err
+	}
 	d.finish(to, reason)
 	if used {
 		d.report(to)

@@ -16,10 +16,10 @@ import (
 // which the text around them describes, and are dropped. Signatures of calls are restored
 // if they are the given provider's; others are dropped.
 func Parse(body []byte, provider string) (*chat.Request, error) {
-	p := &parser{r: jsonscan.NewReader(body), out: &chat.Request{IncludeUsage: true}, provider: provider}
+	p := &parser{r: jsonscan.Bounded(body), out: &chat.Request{IncludeUsage: true}, provider: provider}
 	p.r.Object(p.member)
 	if err := p.r.Err(); err != nil {
-		return nil, err
+		return nil, chat.Refused(err)
 	}
 	if p.thread {
 		return nil, &chat.Unsupported{Param: "thread", Message: "The provider keeps no threads: send the whole conversation in 'messages', and no 'thread'"}
@@ -90,14 +90,7 @@ func (p *parser) member(key jsonscan.Key) {
 	}
 }
 
-// each visits the elements of an array that are not null.
-func (p *parser) each(visit func()) {
-	p.r.Array(func() {
-		if p.r.Kind() != jsonscan.Null {
-			visit()
-		}
-	})
-}
+func (p *parser) each(visit func()) { chat.Objects(p.r, visit) }
 
 func (p *parser) format() {
 	p.r.Object(func(key jsonscan.Key) {
@@ -167,7 +160,7 @@ func (p *parser) content() (parts []chat.Part, o others) {
 		return []chat.Part{{Text: r.String()}}, o
 	}
 	var signature chat.Literal // of the next call
-	p.each(func() {
+	chat.Contents(r, func() {
 		if r.Kind() == jsonscan.String {
 			parts = append(parts, chat.Part{Text: r.String()})
 			return

@@ -195,11 +195,12 @@ func (p *passing) sourceMember(key jsonscan.Key) bool {
 func moveResults(body []byte) []byte {
 	var p chat.Patch
 	p.Start(body)
+	p.AgainBounded(body)
 	p.Members(func(key jsonscan.Key) bool {
 		if key.Is("messages") {
 			start := p.Peek()
 			all := pieces{whole: make(map[*chat.Part]chat.Raw)}
-			p.Array(func() { all.add(p.Raw()) })
+			p.Array(func() { all.add(p.Within(p.Raw())) })
 			all.messages = chat.ResultsFirst(all.messages)
 			p.Replace(start, p.Peek(), all.together())
 		}
@@ -219,12 +220,12 @@ type pieces struct {
 }
 
 // add adds the pieces of a message.
-func (p *pieces) add(raw []byte) {
-	whole := chat.Message{Role: chat.System, Parts: []chat.Part{opaque(raw)}}
+func (p *pieces) add(r *jsonscan.Reader) {
+	start := r.Peek()
+	whole := chat.Message{Role: chat.System}
 	rest := chat.Message{Role: chat.User}
 	var results []chat.Message
 	user := false
-	r := jsonscan.NewReader(raw)
 	r.Object(func(key jsonscan.Key) {
 		switch {
 		case key.Is("role"):
@@ -253,7 +254,9 @@ func (p *pieces) add(raw []byte) {
 			})
 		}
 	})
+	raw := r.Since(start)
 	if !user {
+		whole.Parts = []chat.Part{opaque(raw)}
 		p.messages = append(p.messages, whole)
 		return
 	}
