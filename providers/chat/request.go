@@ -106,6 +106,7 @@ type Request struct {
 	Format           Format
 	Thinking         Raw // {"type":"enabled","budget_tokens":n}
 	Effort           Literal
+	Thoughts         bool // the caller asks for a summary of the reasoning
 	User             Literal
 	Metadata         Raw
 	Stream           bool
@@ -114,6 +115,9 @@ type Request struct {
 	// Extra has the members that dialects do not share, such as safe_prompt. Each
 	// provider's dialect picks its own by name.
 	Extra []Member
+
+	// Warnings say what of the request was left out although its caller may count on it.
+	Warnings []string
 
 	called map[string][]placedCall // by id; made when it is first needed
 }
@@ -133,6 +137,9 @@ func (r *Request) Lookup(name string) Raw {
 	}
 	return nil
 }
+
+// Warn records that something of the request was left out.
+func (r *Request) Warn(what string) { r.Warnings = append(r.Warnings, what) }
 
 // A Role is the role of a message's author.
 type Role uint8
@@ -256,6 +263,9 @@ type Tool struct {
 	// without, such as a web search. It is left out for providers that have no such tool
 	// ([Request.OwnTools]).
 	Optional bool
+	// Foreign is set if Other is a tool of Anthropic's API, such as bash_20250124, which no
+	// provider with an API like OpenAI's takes.
+	Foreign bool
 }
 
 // A ToolMode says whether the model may or must call tools.

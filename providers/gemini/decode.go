@@ -30,6 +30,7 @@ type choice struct {
 	calls    int
 	seen     bool
 	finished bool
+	blocked  bool // by a filter, for which reason is word
 	reason   chat.FinishReason
 	word     chat.Literal
 
@@ -47,7 +48,7 @@ var failureReasons = map[string]bool{
 // emitFailure emits a failure if every candidate failed.
 func (d *Decoder) emitFailure(to chat.Sink) bool {
 	for i := range d.choices {
-		if c := &d.choices[i]; c.hasContent || !failureReasons[c.word.Text()] {
+		if c := &d.choices[i]; c.hasContent || c.blocked || !failureReasons[c.word.Text()] {
 			return false
 		}
 	}
@@ -218,7 +219,7 @@ func (d *Decoder) block(word chat.Literal) {
 	}
 	for i := range d.choices {
 		if c := &d.choices[i]; !c.finished {
-			c.finished, c.reason, c.word = true, chat.ContentFilter, bytes.Clone(word)
+			c.finished, c.blocked, c.reason, c.word = true, true, chat.ContentFilter, bytes.Clone(word)
 		}
 	}
 }

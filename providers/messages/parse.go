@@ -5,6 +5,7 @@ package messages
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
@@ -24,6 +25,7 @@ func Parse(body []byte, provider string) (*chat.Request, error) {
 	if p.thread {
 		return nil, &chat.Unsupported{Param: "thread", Message: "The provider keeps no threads: send the whole conversation in 'messages', and no 'thread'"}
 	}
+	p.optional()
 	if len(p.system) > 0 {
 		p.out.Messages = slices.Insert(p.out.Messages, 0, chat.Message{Role: chat.System, Parts: p.system})
 	}
@@ -36,6 +38,7 @@ type parser struct {
 	out      *chat.Request
 	provider string
 	system   []chat.Part
+	searches bool // there is a tool that searches the web
 	thread   bool // messages holds only those since the last answer
 }
 
@@ -319,9 +322,25 @@ func (p *parser) tool() {
 		}
 	})
 	if kind != nil && !kind.Is("custom") || t.Name == nil {
-		t = chat.Tool{Other: r.Since(start)}
+		t = chat.Tool{Other: r.Since(start), Foreign: true}
+		p.searches = p.searches || isSearch(kind)
 	}
 	p.out.Tools = append(p.out.Tools, t)
+}
+
+// isSearch reports whether tools of a type search the web, which a model can do without.
+func isSearch(kind chat.Literal) bool { return strings.HasPrefix(kind.Text(), "web_search_") }
+
+// optional marks the web searches that stand besides functions.
+func (p *parser) optional() {
+	function := func(t chat.Tool) bool { return t.Other == nil }
+	if !p.searches || !slices.ContainsFunc(p.out.Tools, function) {
+		return
+	}
+	for i := range p.out.Tools {
+		t := &p.out.Tools[i]
+		t.Optional = t.Other != nil && isSearch(chat.Quote(t.Kind()))
+	}
 }
 
 var toolModes = map[string]chat.ToolMode{"auto": chat.Auto, "any": chat.Required, "none": chat.None, "tool": chat.Named}

@@ -119,8 +119,11 @@ func (p *parser) member(key jsonscan.Key) {
 		})
 	case "reasoning":
 		r.Object(func(key jsonscan.Key) {
-			if key.Is("effort") {
+			switch {
+			case key.Is("effort"):
 				out.Effort = r.String()
+			case key.Is("summary"):
+				out.Thoughts = !chat.Literal(r.String()).Empty()
 			}
 		})
 	case "user":
