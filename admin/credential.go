@@ -127,6 +127,9 @@ func (c *call) machine(cred, before *credentials.Credential, sent *sentCredentia
 	cloud, field, mode := routing.MachineOf(cred.Provider, string(cred.ModelConfig), cred.Mappings)
 	same := cloud == before.Machine && cred.CustomHost == before.CustomHost && string(cred.ModelConfig) == string(before.ModelConfig) &&
 		slices.Equal(cred.Mappings, before.Mappings)
+	if was, field, mode := routing.MachineOf(before.Provider, string(before.ModelConfig), before.Mappings); before.Machine != "" && was != "" && !same && c.caller.WorkspaceID != "" {
+		return refuse(sent.field+".")(field, "%s is what the gateway's machine is; only an API key of the organisation may save and change that", mode)
+	}
 	if cloud != "" && !same {
 		refuse := refuse(sent.field + ".")
 		switch {
