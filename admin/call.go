@@ -70,6 +70,8 @@ type call struct {
 	stranger string       // address of the client of an open route; "": the caller is known
 	lease    inflight.Lease
 	header   http.Header // of the answer
+	// elsewhere is a workspace that the query names although the body does; see strayWorkspace.
+	elsewhere string
 }
 
 type callKey struct{}
@@ -242,6 +244,7 @@ func (c *call) serve(ctx huma.Context, next func(huma.Context)) {
 		writeError(w, r, e)
 		return
 	}
+	c.elsewhere = strayWorkspace(ctx.Operation(), r)
 	inner := huma.WithValue(ctx, callKey{}, c)
 	next(inner)
 	if status := inner.Status(); status >= http.StatusBadRequest {

@@ -209,6 +209,9 @@ func change[I, V any](a *API, rt route, do func(*call, *I) (*V, edit, error)) {
 	register(a, rt, func(c *call, in *I) (*output[V], error) {
 		if b, ok := any(in).(interface{ raw() []byte }); ok {
 			c.fields(b.raw())
+			if c.elsewhere != "" && gjson.GetBytes(b.raw(), "workspace_id").Str != c.elsewhere {
+				return nil, invalid("workspace_id", "the query names a workspace, which the body says here; send it there, or the same in both")
+			}
 			if of != nil {
 				if err := of.check(gjson.ParseBytes(b.raw()), ""); err != nil {
 					return nil, err
