@@ -75,11 +75,8 @@ func or(s, other string) string {
 
 // Check returns an [*Unsupported] if a request has what cannot be written for the provider.
 func (w *Encoder) Check(r *Request) error {
-	for i := range r.Tools {
-		if t := &r.Tools[i]; t.Foreign {
-			at := "tools[" + strconv.Itoa(i) + "]"
-			return &Unsupported{Param: at, Message: "The provider has no tools of type '" + t.Kind() + "'; send functions"}
-		}
+	if err := r.NoForeignTools(); err != nil {
+		return err
 	}
 	for i := range r.Messages {
 		for k := range r.Messages[i].Parts {
