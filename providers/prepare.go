@@ -241,6 +241,9 @@ func (p *Provider) dialect() *Dialect {
 var openAI = &Dialect{
 	Request: func(c *Call, r *chat.Request) (*Request, error) {
 		words := c.Provider.encoder(c, r)
+		if err := words.Check(r); err != nil {
+			return nil, err
+		}
 		u, err := c.URL("/chat/completions")
 		return &Request{URL: u, Body: words.Append(make([]byte, 0, r.SizeHint(len(c.Body))), r)}, err
 	},

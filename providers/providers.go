@@ -89,6 +89,10 @@ type Provider struct {
 	// PlainMessages is set if it refuses such members of messages and tools, except for their
 	// reasoning.
 	PlainMessages bool
+	// StringContent is set if it refuses arrays of texts as content, and the role developer.
+	StringContent bool
+	// NoSchemas is set if it has no schemas of answers: they are described to the model.
+	NoSchemas bool
 	// NewerNames is set if the provider accepts max_completion_tokens for every model.
 	NewerNames bool
 	// ReturnReasoning is set if the provider expects the reasoning of earlier turns back.

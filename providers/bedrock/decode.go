@@ -243,6 +243,10 @@ func (d *Decoder) Message(name string, data []byte, to chat.Sink) error {
 		d.index = index
 		r.Reset(delta)
 		d.delta(r, index, to)
+	case "contentBlockStop":
+		if n, ok := d.blocks[index]; ok && n != answerTool {
+			d.emit(to, chat.Event{Kind: chat.CallEnd, Tool: n})
+		}
 	case "messageStop":
 		d.ended = true
 		d.finish(to, reason)

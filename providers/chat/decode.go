@@ -16,6 +16,7 @@ type OpenAI struct {
 	// choices. They become annotations.
 	Sources bool
 
+	usage    Raw       // of the current object, if it is not at its place
 	sources  sources   // of the first choice
 	calls    []calling // by choice
 	answered bool      // there is a choice with content or a finish_reason
@@ -40,6 +41,7 @@ func (d *OpenAI) End(Sink) bool { return d.finished || d.ended }
 
 func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 	r := jsonscan.Bounded(body)
+	d.usage = nil
 	start := Event{Kind: Start}
 	var choices, usage, failure, citations, results Raw
 	isError := false
@@ -57,6 +59,12 @@ func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 			choices = r.Value()
 		case "usage":
 			usage = r.Value()
+		case "x_groq":
+			r.Object(func(key jsonscan.Key) {
+				if key.Is("usage") {
+					d.usage = r.Value()
+				}
+			})
 		case "error":
 			failure = r.Value()
 		case "citations":
@@ -93,6 +101,9 @@ func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 		d.ended = true
 		to.Event(NoAnswer(body, "The provider's answer has no choices"))
 		return nil
+	}
+	if usage == nil {
+		usage = d.usage
 	}
 	if usage != nil {
 		if u, ok := ReadUsage(usage); ok {
@@ -190,6 +201,8 @@ func (d *OpenAI) choice(r *jsonscan.Reader, to Sink, whole bool) {
 			reason = r.String()
 		case "logprobs":
 			logProbs = r.Value()
+		case "usage": // Moonshot
+			d.usage = r.Value()
 		}
 	})
 	d.answered = d.answered || len(message) > 0 && message[0] == '{' || !reason.Empty()

@@ -283,7 +283,7 @@ func (p *parser) tool() (t Tool) {
 	})
 	t.Extra = extra
 	if kind != nil && !kind.Is("function") || kind == nil && !function {
-		return Tool{Other: r.Since(start)}
+		return Tool{Other: r.Since(start), Foreign: kind.Is("custom")}
 	}
 	return t
 }

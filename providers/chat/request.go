@@ -263,9 +263,19 @@ type Tool struct {
 	// without, such as a web search. It is left out for providers that have no such tool
 	// ([Request.OwnTools]).
 	Optional bool
-	// Foreign is set if Other is a tool of Anthropic's API, such as bash_20250124, which no
-	// provider with an API like OpenAI's takes.
+	// Foreign is set if Other is a tool of another API than the provider's: one of Anthropic's,
+	// such as bash_20250124, or a custom tool of OpenAI's.
 	Foreign bool
+}
+
+// NoForeignTools returns an [*Unsupported] if the request has a tool of another API.
+func (r *Request) NoForeignTools() error {
+	for i := range r.Tools {
+		if t := &r.Tools[i]; t.Foreign {
+			return &Unsupported{Param: "tools[" + strconv.Itoa(i) + "]", Message: "The provider has no tools of type '" + t.Kind() + "'; send functions"}
+		}
+	}
+	return nil
 }
 
 // A ToolMode says whether the model may or must call tools.

@@ -60,6 +60,9 @@ func check(r *chat.Request) error {
 	if err := r.OneChoice(); err != nil {
 		return err
 	}
+	if err := words.Check(r); err != nil {
+		return err
+	}
 	for i := range r.Messages {
 		for k := range r.Messages[i].Parts {
 			p := &r.Messages[i].Parts[k]

@@ -36,6 +36,9 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	if err := r.OneChoice(); err != nil {
 		return nil, err
 	}
+	if err := r.NoForeignTools(); err != nil {
+		return nil, err
+	}
 	w := writer{Turns: chat.Turns{Builder: dst}}
 	b := &w.Builder
 	name := o.Name

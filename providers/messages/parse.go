@@ -322,7 +322,7 @@ func (p *parser) tool() {
 		}
 	})
 	if kind != nil && !kind.Is("custom") || t.Name == nil {
-		t = chat.Tool{Other: r.Since(start), Foreign: true}
+		t = chat.Tool{Other: r.Since(start), Foreign: kind != nil && !kind.Is("custom") && !kind.Is("function")} // some clients send OpenAI's form
 		p.searches = p.searches || isSearch(kind)
 	}
 	p.out.Tools = append(p.out.Tools, t)

@@ -190,10 +190,14 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	words := new(chat.Encoder)
+	if err := words.Check(r); err != nil {
+		return nil, err
+	}
 	named := *r
 	named.Model = chat.Quote(m.publisher + "/" + m.name)
 	return &providers.Request{
-		URL: providers.URL(base(c.Base), l+"/endpoints/openapi/chat/completions", ""), Body: new(chat.Encoder).Append(dst, &named),
+		URL: providers.URL(base(c.Base), l+"/endpoints/openapi/chat/completions", ""), Body: words.Append(dst, &named),
 	}, nil
 }
 
