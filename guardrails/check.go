@@ -233,6 +233,12 @@ func ReplaceEach(ctx context.Context, f Finder, s *Subject) (texts []string, fou
 	return texts, found, nil
 }
 
+// Sized is a check that has regular expressions.
+type Sized interface {
+	Check
+	Size() int // of all of them, in instructions
+}
+
 // A Transformer is a check that may change what it judges. A [Finder] that redacts need not be one.
 // Transformers judge what those before them have made of the texts.
 type Transformer interface {

@@ -115,7 +115,7 @@ func form(asked *images.Request, model, boundary string) (body []byte, media str
 
 // read returns the images of an answer of either API.
 func read(answer gjson.Result) (list []string, err error) {
-	all := answer.Get("artifacts").Array()
+	all := images.List(answer.Get("artifacts"))
 	if one := answer.Get("image"); one.Exists() {
 		all = []gjson.Result{answer}
 	}

@@ -129,3 +129,28 @@ func TestTranslatingAnAnswerTakesMemoryInProportion(t *testing.T) {
 		}
 	}
 }
+
+// An answer has a few images, and a request a few members that are not OpenAI's.
+func TestImagesTakeMemoryInProportion(t *testing.T) {
+	for provider, c := range map[string]struct{ model, answer string }{
+		"segmind": {"sdxl", `{"image":[%s]}`}, "stability-ai": {"stable-diffusion-xl-1024-v1-0", `{"artifacts":[%s]}`},
+	} {
+		call := func(body []byte) *providers.Call {
+			return (&dialecttest.Case{Endpoint: "imageGenerate", Body: body}).Call(provider)
+		}
+		r, err := call(fmt.Appendf(nil, `{"model":%q,"prompt":"a"}`, c.model)).Provider.Prepare(call(fmt.Appendf(nil, `{"model":%q,"prompt":"a"}`, c.model)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := filled(c.answer, "1")
+		checkMemory(t, provider, body, func() { _, err = r.Answer.Body(nil, body, http.Header{}) })
+		if err == nil {
+			t.Errorf("%s: an answer of %d images is one", provider, len(body)/2)
+		}
+		asked := call(filled(`{"model":"`+c.model+`","prompt":"a",%s}`, `"a":1`))
+		checkMemory(t, provider+" request", asked.Body, func() { _, err = asked.Provider.Prepare(asked) })
+		if err == nil {
+			t.Errorf("%s: a request with thousands of members is sent", provider)
+		}
+	}
+}
