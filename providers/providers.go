@@ -328,6 +328,23 @@ func URL(base *url.URL, path, query string) *url.URL {
 	return &u
 }
 
+// VersionedURL is [URL] for a provider whose paths have the version, if any, such as "/v1beta/models": a version at the
+// end of the base URL is left out.
+func VersionedURL(base *url.URL, path, query string) *url.URL {
+	own := strings.TrimSuffix(base.Path, "/")
+	if i := strings.LastIndexByte(own, '/'); i >= 0 && isVersion(own[i+1:]) && base.RawPath == "" {
+		u := *base
+		u.Path = own[:i]
+		base = &u
+	}
+	return URL(base, path, query)
+}
+
+// isVersion reports whether a segment of a path is the version of an API, such as v1 and v1beta.
+func isVersion(segment string) bool {
+	return len(segment) > 1 && segment[0] == 'v' && segment[1] >= '0' && segment[1] <= '9'
+}
+
 // Bearer sends the credential, or the token obtained for it, as a bearer token.
 func Bearer(c *Call, h http.Header) error {
 	key := c.Key

@@ -47,7 +47,7 @@ func embed(c *providers.Call) (*providers.Request, error) {
 	b.Close(']')
 	b.Close('}')
 	return &providers.Request{
-		URL: providers.URL(c.Base, path.below()+":batchEmbedContents", ""), Body: b,
+		URL: providers.VersionedURL(c.Base, path.below()+":batchEmbedContents", ""), Body: b,
 		Answer: &providers.Answer{
 			Failure: Failure,
 			Body: func(dst, body []byte, _ http.Header) ([]byte, error) {

@@ -42,7 +42,7 @@ func countOfGemini(c *providers.Call, m model, path string) (*providers.Request,
 	}
 	b.Close('}')
 	return &providers.Request{
-		URL: providers.URL(base(c.Base), path+":countTokens", ""), Body: b,
+		URL: providers.VersionedURL(base(c.Base), path+":countTokens", ""), Body: b,
 		Answer: &providers.Answer{Failure: gemini.Failure, Body: gemini.AppendCount},
 	}, nil
 }
