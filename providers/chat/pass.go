@@ -47,6 +47,7 @@ func Pass(body []byte, f Foreign, l Limits) (out []byte, names map[string]Litera
 		p.drop = append(p.drop, foreignOfParts...)
 	}
 	p.Start(body)
+	p.joining.ResetBounded(body)
 	p.Members(p.member)
 	if p.Err() != nil { // the caller of the reader reports it
 		return nil, nil
@@ -84,6 +85,7 @@ type passing struct {
 	placed                   Placed
 	misplaced                bool // results may have to be moved
 	format                   Format
+	joining                  jsonscan.Reader // bounds what joined decodes
 }
 
 func (p *passing) member(key jsonscan.Key) bool {
@@ -258,14 +260,16 @@ func (p *passing) messageMember(m *passingMessage, key jsonscan.Key) bool {
 	return true
 }
 
-// joined replaces an array of texts by one string, and reports false if there is anything else in it.
+// joined replaces an array of texts by one string, and reports false if there is anything else in it, or too much.
 // The array is left unread then.
 func (p *passing) joined() bool {
-	var again jsonscan.Reader
-	again.Again(p.body[p.Peek():]) // what follows the array is not read
-	q := &parser{r: &again}
+	if p.joining.BodyErr() != nil {
+		return false
+	}
+	again := p.joining.Within(p.body[p.Peek():]) // what follows the array is not read
+	q := &parser{r: again}
 	parts := q.content()
-	if slices.ContainsFunc(parts, func(part Part) bool { return part.Kind != Text }) {
+	if again.BodyErr() != nil || slices.ContainsFunc(parts, func(part Part) bool { return part.Kind != Text }) {
 		return false
 	}
 	start := p.Peek()
