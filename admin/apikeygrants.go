@@ -26,7 +26,7 @@ func (c *call) mayAct(k *credentials.APIKey, action string) error {
 	// Otherwise the caller could take over a key with more permissions, or revoke it.
 	for _, scope := range k.Scopes {
 		if k.Owner && !c.caller.Owner || !c.mayGrant(scope) {
-			return forbidden("The API key lacks what key %q may do, and so cannot change it", k.Name)
+			return forbidden("The %s lacks what key %q may do, and so cannot change it", c.credential(), k.Name)
 		}
 	}
 	return nil
@@ -52,7 +52,7 @@ func (c *call) grant(kind credentials.Kind, scopes []string) ([]string, error) {
 			return nil, invalid(field, "a key of kind %s cannot hold %q; %sexpected one of %s", kind, credentials.Clip(scope), meant, strings.Join(valid, ", "))
 		}
 		if !c.mayGrant(scope) {
-			return nil, forbidden("%s: the API key lacks %s itself", field, scope)
+			return nil, forbidden("%s: the %s lacks %s itself", field, c.credential(), scope)
 		}
 	}
 	scopes = slices.Clone(scopes)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
+	"github.com/caddy-gw/gateway/internal/identity"
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -107,8 +108,8 @@ type APIKeyFields struct {
 	AlertEmails    []string                 `json:"alert_emails,omitempty" maxItems:"50" format:"email"`
 	ExpiresAt      Optional[time.Time]      `json:"expires_at,omitempty"`
 	RotationPolicy Optional[rotationPolicy] `json:"rotation_policy,omitempty"`
-	Type           string                   `json:"type,omitempty" doc:"Sent by one client in addition to the path; ignored."`
-	SubType        string                   `json:"sub-type,omitempty" doc:"Sent by one client in addition to the path; ignored."`
+	Type           string                   `json:"type,omitempty" maxLength:"255" doc:"That of the key, which it has by the path of its creation and which one client repeats."`
+	SubType        string                   `json:"sub-type,omitempty" maxLength:"255" doc:"The same: service or user."`
 
 	may bool // whether the permissions of the key are changed
 }
@@ -158,7 +159,11 @@ func (a *API) apiKeys() {
 		find: func(c *call, id string) (*credentials.APIKey, error) {
 			return found(c.api.Keyring.APIKey(strings.ToLower(id)))
 		},
-		name:      func(k *credentials.APIKey) string { return k.ID },
+		name: func(k *credentials.APIKey) string { return k.ID },
+		secrets: func(_ *call, k *credentials.APIKey, is func(secret string, path ...string)) error {
+			is(string(k.Digest[:]), "key")
+			return nil
+		},
 		workspace: func(k *credentials.APIKey) string { return k.WorkspaceID },
 		allow:     (*call).mayAct,
 	}
@@ -233,7 +238,7 @@ func (c *call) createAPIKey(kind credentials.Kind, in *createAPIKey) (*credentia
 		Name: in.Name, Kind: kind, OrganisationID: c.caller.OrganisationID, UserID: strings.ToLower(in.UserID), CreationMode: "api",
 	}
 	if in.OrganisationID != "" && !strings.EqualFold(in.OrganisationID, c.caller.OrganisationID) {
-		return nil, nil, forbidden("organisation_id: the API key belongs to another organisation")
+		return nil, nil, forbidden("organisation_id: the %s belongs to another organisation", c.credential())
 	}
 	switch {
 	case kind.Workspace():
@@ -308,7 +313,22 @@ func (c *call) countsCalls(id string) bool {
 	return slices.ContainsFunc(c.api.Keyring.APIKeys(), func(k *credentials.APIKey) bool { return k.ID == id || k.CountedAs == id })
 }
 
+// checkKind refuses a kind that is said to be another one than that of the key.
+func (in *APIKeyFields) checkKind(k *credentials.APIKey) error {
+	of, sub, _ := strings.Cut(string(k.Kind), "-")
+	switch {
+	case in.Type != "" && in.Type != of && in.Type != string(k.Kind):
+		return invalid("type", "the key is one of kind %s, which cannot change; make another key", k.Kind)
+	case in.SubType != "" && in.SubType != sub:
+		return invalid("sub-type", "the key is one of kind %s, which cannot change; make another key", k.Kind)
+	}
+	return nil
+}
+
 func (c *call) apply(k *credentials.APIKey, in *APIKeyFields) (err error) {
+	if err := in.checkKind(k); err != nil {
+		return err
+	}
 	if err := applyText("description", &in.Description, &k.Description); err != nil {
 		return err
 	}
@@ -352,6 +372,9 @@ const maxMetadata = 16 << 10
 func encodeMetadata(m map[string]any) (json.RawMessage, error) {
 	if len(m) == 0 {
 		return nil, nil
+	}
+	if err := identity.CheckMetadata(m); err != nil {
+		return nil, invalid("defaults.metadata", "%v", err)
 	}
 	raw, err := json.Marshal(m)
 	if err == nil && len(raw) > maxMetadata {

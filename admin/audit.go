@@ -78,12 +78,26 @@ func (r *resource[Row]) show(c *call, row *Row) map[string]any {
 			maps.Copy(members, more)
 		}
 	}
+	if err == nil && r.secrets != nil {
+		err = r.secrets(c, row, func(secret string, path ...string) { hide(members, secret, path) })
+	}
 	if err != nil {
 		// The row can still be changed and deleted, or it could never be put right.
 		c.api.Logger.Warn("the audit trail does not say what changes, because the row cannot be shown", zap.String("resource", c.record.Scope), zap.Error(err))
 		return nil
 	}
 	return members
+}
+
+// hide says of a member what secret it stands for.
+func hide(members map[string]any, secret string, path []string) {
+	for ; len(path) > 1; path = path[1:] {
+		members, _ = members[path[0]].(map[string]any)
+	}
+	shown, ok := members[path[0]]
+	if _, object := shown.(map[string]any); ok && shown != nil && !object {
+		members[path[0]] = audit.Mask(shown, secret)
+	}
 }
 
 // membersOf returns the members of an object in JSON.

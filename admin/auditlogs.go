@@ -83,7 +83,7 @@ func (c *call) listAuditLogs(in *auditFilter) (*output[AuditLogs], error) {
 		return nil, err
 	}
 	if in.OrganisationID != "" && in.OrganisationID != c.caller.OrganisationID {
-		return nil, forbidden("organisation_id: the API key belongs to another organisation")
+		return nil, forbidden("organisation_id: the %s belongs to another organisation", c.credential())
 	}
 	if !in.StartTime.IsZero() && !in.EndTime.IsZero() && in.EndTime.Before(in.StartTime) {
 		return nil, invalid("end_time", "it is before start_time")

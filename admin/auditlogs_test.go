@@ -192,7 +192,7 @@ func TestAWriteWithoutItsAuditRowDoesNotHappen(t *testing.T) {
 // A workspace adds to the trail what its quota allows, in rows and in bytes: further changes do not happen, and further refusals are
 // not recorded. Neither keeps the other from its rows, nor another workspace or the organisation from theirs.
 func TestWhatAWorkspaceAddsToTheTrailIsBounded(t *testing.T) {
-	const scopes = `"prompts.create","prompts.read","prompts.list"`
+	const scopes = `"prompts.create","prompts.read","prompts.list","prompts.delete","workspace_service_api_keys.delete"`
 	long := `{"name":"` + strings.Repeat("x", 200) + `-%d"}`
 	for name, c := range map[string]struct {
 		rows, bytes, want int
@@ -210,6 +210,7 @@ func TestWhatAWorkspaceAddsToTheTrailIsBounded(t *testing.T) {
 				return a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":[`+scopes+`],"workspace_id":"`+workspace+`"}`).get("key").Str
 			}
 			red, blue := key("red"), key("blue")
+			leaked := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"leaked","scopes":[`+scopes+`],"workspace_id":"red"}`).get("id").Str
 			a.handler.SmallTrailQuotas(c.rows, c.bytes)
 			for range 2 * c.rows {
 				if out := a.as(red, "GET", "/v1/labels/nope", ""); out.status != 404 {
@@ -232,6 +233,10 @@ func TestWhatAWorkspaceAddsToTheTrailIsBounded(t *testing.T) {
 			}
 			if n := len(a.trail()) - before; n != made { // and none of the refusal: theirs are spent
 				t.Errorf("%d rows of %d changes", n, made)
+			}
+			// What spends the quota is revoked all the same.
+			if out := a.as(red, "DELETE", "/v1/api-keys/"+leaked, ""); out.status != 200 {
+				t.Errorf("revoking a key: %d %s", out.status, out.body)
 			}
 			if out := a.as(blue, "POST", "/v1/labels", `{"name":"l"}`); out.status != 200 {
 				t.Errorf("another workspace: %d %s", out.status, out.body)

@@ -70,6 +70,8 @@ type call struct {
 	stranger string       // address of the client of an open route; "": the caller is known
 	lease    inflight.Lease
 	header   http.Header // of the answer
+	// elsewhere is a workspace that the query names although the body does; see strayWorkspace.
+	elsewhere string
 }
 
 type callKey struct{}
@@ -175,7 +177,7 @@ func (a *API) authorise(rt route) func(huma.Context, func(huma.Context)) {
 		}
 		if a.refusals.spent(caller.WorkspaceID, caller.KeyID) {
 			w.Header().Set("Retry-After", "1")
-			writeError(w, r, failure(http.StatusTooManyRequests, "Too many refused requests of this API key; wait a moment"))
+			writeError(w, r, failure(http.StatusTooManyRequests, "Too many refused requests of this caller; wait a moment"))
 			return
 		}
 		c := &call{Context: r.Context(), api: a, caller: caller, record: a.newRecord(&rt, caller, r), item: rt.item(r), identify: rt.identify}
@@ -242,6 +244,7 @@ func (c *call) serve(ctx huma.Context, next func(huma.Context)) {
 		writeError(w, r, e)
 		return
 	}
+	c.elsewhere = strayWorkspace(ctx.Operation(), r)
 	inner := huma.WithValue(ctx, callKey{}, c)
 	next(inner)
 	if status := inner.Status(); status >= http.StatusBadRequest {
@@ -337,15 +340,24 @@ func (c *call) need(scope string) error {
 	return nil
 }
 
+// credential is what the caller is known by.
+func (c *call) credential() string {
+	switch {
+	case c.caller.Rights != nil:
+		return "user"
+	case c.caller.TokenExpires != nil:
+		return "JWT"
+	}
+	return "API key"
+}
+
 // lacks refuses a caller who has none of the scopes. Of a user, it names the settings that would give one.
 func (c *call) lacks(scopes ...string) *Error {
 	named := strings.Join(scopes, " or ")
 	rights := c.caller.Rights
 	switch {
-	case rights == nil && c.caller.TokenExpires != nil:
-		return forbidden("The JWT lacks the scope %s", named)
 	case rights == nil:
-		return forbidden("The API key lacks the scope %s", named)
+		return forbidden("The %s lacks the scope %s", c.credential(), named)
 	case rights.Only != nil && !slices.ContainsFunc(scopes, func(scope string) bool { return slices.Contains(rights.Only, scope) }):
 		return forbidden("The JWT names scopes, and not %s", named)
 	}
@@ -440,7 +452,7 @@ func (c *call) workspace(named string) (*directory.Workspace, error) {
 	}
 	w, ok := d.Workspace(named)
 	if own != "" && (!ok || w.ID != own) {
-		return nil, forbidden("workspace_id: the API key belongs to another workspace")
+		return nil, forbidden("workspace_id: the %s belongs to another workspace", c.credential())
 	}
 	if !ok {
 		return nil, unknownReference("workspace_id", "there is no workspace %q", credentials.Clip(named))

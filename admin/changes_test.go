@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/caddy-gw/gateway/internal/policies"
 	"github.com/caddy-gw/gateway/internal/policies/estimate"
 	"github.com/caddy-gw/gateway/internal/reqlog"
@@ -169,6 +172,7 @@ func (s spent) Attribute(key string) (value, alias string, ok bool) {
 func (spent) ModelUnread() (alias string, unread bool) { return "", false }
 
 func (spent) PromptByTarget() bool               { return false }
+func (spent) Reads() bool                        { return false }
 func (spent) TokenLimits() *policies.TokenLimits { return nil }
 
 func (spent) Demand(*estimate.Estimator) estimate.Demand { return estimate.Demand{} }
@@ -181,7 +185,13 @@ func TestEveryWriteRecordsWhatItChanged(t *testing.T) {
 		return !not && r.method != "GET"
 	}, func(t *testing.T, r *routeCase) {
 		r.now.Add(int64(time.Minute))
+		core, logged := observer.New(zap.WarnLevel)
+		r.s.Logger = zap.New(core)
+		r.serve()
 		r.ok(r.method, r.target, r.sent)
+		if all := logged.All(); len(all) > 0 {
+			t.Errorf("it logs %s %v", all[0].Message, all[0].ContextMap())
+		}
 		row := r.trail()[0]
 		if row.Method != r.method || row.Status != 200 || len(row.Changes) == 0 {
 			t.Errorf("the row has no change: %+v", row)

@@ -157,10 +157,15 @@ func saved(s *routing.Saved) *savedConfig {
 func (a *API) configs() {
 	configs := &resource[routing.Saved]{
 		path: "/configs", param: "slug", noun: "config", kind: audit.Configs, scope: "configs",
-		rows:      func(c *call) []*routing.Saved { return c.api.Configs.Listed("") },
-		rowsOf:    func(c *call, workspace string) []*routing.Saved { return c.api.Configs.Listed(workspace) },
-		find:      func(c *call, slug string) (*routing.Saved, error) { return found(c.api.Configs.Get(slug)) },
-		name:      func(s *routing.Saved) string { return s.Slug },
+		rows:   func(c *call) []*routing.Saved { return c.api.Configs.Listed("") },
+		rowsOf: func(c *call, workspace string) []*routing.Saved { return c.api.Configs.Listed(workspace) },
+		find:   func(c *call, slug string) (*routing.Saved, error) { return found(c.api.Configs.Get(slug)) },
+		name:   func(s *routing.Saved) string { return s.Slug },
+		secrets: func(c *call, s *routing.Saved, is func(secret string, path ...string)) error {
+			text, err := c.api.Configs.Text(s.Current())
+			is(text, "config")
+			return err
+		},
 		workspace: func(s *routing.Saved) string { return s.WorkspaceID },
 	}
 	create(a, configs, (*call).createConfig)

@@ -40,6 +40,33 @@ func (c *call) maskedKey(cred *credentials.Credential) *string {
 	return text(cred.Hint)
 }
 
+// hidden calls is with the secrets of a credential, which is shown with its key and its settings in fields of these names.
+func (c *call) hidden(cred *credentials.Credential, key, settings string, is func(secret string, path ...string)) error {
+	stored, err := c.api.Keyring.OpenKey(cred)
+	if err != nil {
+		return err
+	}
+	is(stored.Reveal(), key)
+	all, err := c.api.Keyring.OpenSettings(cred)
+	if err != nil {
+		return err
+	}
+	for name, s := range all {
+		if name != credentials.CustomHeaders {
+			is(s.Reveal(), settings, name)
+			continue
+		}
+		var headers map[string]string
+		if err := json.Unmarshal([]byte(s.Reveal()), &headers); err != nil {
+			return err
+		}
+		for header, value := range headers {
+			is(value, settings, name, header)
+		}
+	}
+	return nil
+}
+
 // checkSecret rejects a credential that cannot be sent in a header.
 func checkSecret(key string) error {
 	if !credentials.Sendable(key) {
@@ -100,6 +127,9 @@ func (c *call) machine(cred, before *credentials.Credential, sent *sentCredentia
 	cloud, field, mode := routing.MachineOf(cred.Provider, string(cred.ModelConfig), cred.Mappings)
 	same := cloud == before.Machine && cred.CustomHost == before.CustomHost && string(cred.ModelConfig) == string(before.ModelConfig) &&
 		slices.Equal(cred.Mappings, before.Mappings)
+	if was, field, mode := routing.MachineOf(before.Provider, string(before.ModelConfig), before.Mappings); before.Machine != "" && was != "" && !same && c.caller.WorkspaceID != "" {
+		return refuse(sent.field+".")(field, "%s is what the gateway's machine is; only an API key of the organisation may save and change that", mode)
+	}
 	if cloud != "" && !same {
 		refuse := refuse(sent.field + ".")
 		switch {

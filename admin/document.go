@@ -148,6 +148,8 @@ var documentForms = map[string]struct {
 }{
 	"/v1/openapi.json": {"application/openapi+json", (*huma.OpenAPI).MarshalJSON},
 	"/v1/openapi.yaml": {"application/openapi+yaml", (*huma.OpenAPI).YAML},
+	"/v2/openapi.json": {"application/openapi+json", (*huma.OpenAPI).MarshalJSON},
+	"/v2/openapi.yaml": {"application/openapi+yaml", (*huma.OpenAPI).YAML},
 }
 
 // serveDocument answers requests for the OpenAPI document, without an API key: it says nothing of

@@ -167,7 +167,7 @@ func (a *API) exclusions(which string, of func(*directory.Workspace) *bool) {
 // ownOrganisation returns an error if another organisation than the caller's is named.
 func (c *call) ownOrganisation(id string) error {
 	if id != "" && id != c.caller.OrganisationID {
-		return forbidden("organisation_id: the API key belongs to another organisation")
+		return forbidden("organisation_id: the %s belongs to another organisation", c.credential())
 	}
 	return nil
 }

@@ -104,9 +104,16 @@ func (a *API) guardrails() {
 		scopes: func(action string) []string {
 			return []string{guardrailScope("w", action), guardrailScope("", action)}
 		},
-		rows:      func(c *call) []*hooks.Guardrail { return c.api.Guardrails.All() },
-		find:      func(c *call, id string) (*hooks.Guardrail, error) { return found(c.api.Guardrails.Get(id)) },
-		name:      func(g *hooks.Guardrail) string { return g.Slug },
+		rows: func(c *call) []*hooks.Guardrail { return c.api.Guardrails.All() },
+		find: func(c *call, id string) (*hooks.Guardrail, error) { return found(c.api.Guardrails.Get(id)) },
+		name: func(g *hooks.Guardrail) string { return g.Slug },
+		secrets: func(c *call, g *hooks.Guardrail, is func(secret string, path ...string)) error {
+			text, err := c.api.Guardrails.Text(g.Current())
+			if err == nil {
+				is(string(text.Checks), "checks")
+			}
+			return err
+		},
 		workspace: func(g *hooks.Guardrail) string { return g.WorkspaceID },
 		allow: func(c *call, g *hooks.Guardrail, action string) error {
 			if action == "invoke" {
@@ -227,7 +234,7 @@ func (c *call) createGuardrail(in *createGuardrail) (*hooks.Guardrail, *savedGua
 	case in.Target == "mcp_tools":
 		return nil, nil, invalid("target", "guardrails of MCP tools are not supported yet; expected llm")
 	case in.OrganisationID != "" && in.OrganisationID != c.caller.OrganisationID:
-		return nil, nil, forbidden("organisation_id: the API key belongs to another organisation")
+		return nil, nil, forbidden("organisation_id: the %s belongs to another organisation", c.credential())
 	case in.Checks == nil:
 		return nil, nil, invalid("checks", "required: an array of at least one check")
 	}

@@ -168,6 +168,18 @@ func (a *API) integrations() {
 			of := cmp.Or(workspace, c.caller.WorkspaceID)
 			return i.WorkspaceID == "" && (of == "" || i.EnabledIn(of))
 		},
+		secrets: func(c *call, i *credentials.Integration, is func(secret string, path ...string)) error {
+			for n := range i.Models {
+				headers, err := c.api.Keyring.OpenHeaders(i, &i.Models[n])
+				if err != nil {
+					return err
+				}
+				for name, value := range headers {
+					is(value, "models", i.Models[n].Slug, "custom_headers", name)
+				}
+			}
+			return c.hidden(&i.Credential, "masked_key", "configurations", is)
+		},
 		allow: func(c *call, i *credentials.Integration, action string) error {
 			return c.need(integrationScope(i, action))
 		},

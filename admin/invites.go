@@ -199,7 +199,7 @@ func (c *call) mayInvite(i *directory.Invite) (err error) {
 		}
 	}()
 	if !c.caller.May(credentials.WorkspaceUser.Resource() + ".create") {
-		return forbidden("scopes: the API key lacks the scope %s.create", credentials.WorkspaceUser.Resource())
+		return forbidden("scopes: the %s lacks the scope %s.create", c.credential(), credentials.WorkspaceUser.Resource())
 	}
 	if i.Keys.Scopes, err = c.grant(credentials.WorkspaceUser, i.Keys.Scopes); err != nil {
 		return err

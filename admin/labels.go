@@ -142,7 +142,7 @@ func (c *call) putLabel(l *prompts.Label, in *LabelFields) error {
 		return invalid("name", "%s", prompts.LabelNames)
 	}
 	if in.OrganisationID != "" && in.OrganisationID != c.caller.OrganisationID {
-		return forbidden("organisation_id: the API key belongs to another organisation")
+		return forbidden("organisation_id: the %s belongs to another organisation", c.credential())
 	}
 	in.Description.assign(&l.Description)
 	in.ColorCode.assign(&l.Color)

@@ -61,6 +61,16 @@ func checkQuery(op *huma.Operation, rawQuery string) *Error {
 	return failure(http.StatusBadRequest, "%s. %s%s", strings.Join(faults, "; "), list, strings.Join(known, ", "))
 }
 
+// strayWorkspace returns the workspace that the query of a request names which creates something, if the workspace is a member
+// of the body there. It must not be created elsewhere than meant.
+func strayWorkspace(op *huma.Operation, r *http.Request) string {
+	known := slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.In == "query" && p.Name == "workspace_id" })
+	if op.Method != http.MethodPost || known || inPath(op, "workspace_id") {
+		return ""
+	}
+	return r.URL.Query().Get("workspace_id")
+}
+
 // ofMany reports whether a parameter takes several values.
 func ofMany(op *huma.Operation, name string) bool {
 	return slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool {

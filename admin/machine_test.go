@@ -51,7 +51,7 @@ func TestTheOrganisationSavesWhatTheMachineIs(t *testing.T) {
 			t.Errorf("%s is what the machine is for %q, want %q", slug, got, want)
 		}
 	}
-	// A workspace changes what else there is to it, and what makes it something else.
+	// A workspace changes what else there is to it, and the organisation makes it something else.
 	shown := a.ok("GET", keys+"/v", "").get("model_config").Raw
 	for _, body := range []string{`{"name":"m"}`, `{"model_config":` + shown + `}`} {
 		if out := a.as(workspace, "PUT", keys+"/v", body); out.status != 200 || machine("v") != "aws" {
@@ -60,7 +60,16 @@ func TestTheOrganisationSavesWhatTheMachineIs(t *testing.T) {
 	}
 	a.refuses(workspace, "PUT", keys+"/v", `{"model_config":{"aws_region":"us-east-1"}}`, 400, "only an API key of the organisation")
 	a.refuses(ownerKey, "PUT", keys+"/v", `{"custom_host":"https://a.example.com"}`, 400, "goes to the provider's own hosts only")
-	if out := a.as(workspace, "PUT", keys+"/v", `{"key":"k","model_config":{"aws_auth_type":"apiKey"}}`); out.status != 200 || machine("v") != "" {
+	for _, body := range []string{
+		`{"key":"k","model_config":{"aws_auth_type":"apiKey"}}`, `{"model_config":{"aws_auth_type":null}}`,
+		`{"key":"k","model_config":{"aws_auth_type":"accessKey","aws_access_key_id":"AKIA0123456789","aws_secret_access_key":"0123456789abcdef"}}`, `{"custom_host":"https://a.example.com"}`,
+	} {
+		a.refuses(workspace, "PUT", keys+"/v", body, 400, "only an API key of the organisation")
+	}
+	if machine("v") != "aws" {
+		t.Error("a workspace changed what is the organisation's")
+	}
+	if out := a.as(ownerKey, "PUT", keys+"/v", `{"key":"k","model_config":{"aws_auth_type":"apiKey"}}`); out.status != 200 || machine("v") != "" {
 		t.Errorf("it becomes something else: %d %s", out.status, out.body)
 	}
 	a.refuses(workspace, "PUT", keys+"/v", `{"model_config":{`+role+`}}`, 400, "only an API key of the organisation")

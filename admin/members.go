@@ -257,7 +257,7 @@ func (c *call) mayMakeAdmins(field string) error {
 	}
 	for _, scope := range credentials.OrganisationService.Scopes() {
 		if !c.caller.May(scope) {
-			return forbidden("%s: an admin has the scope %s, which the API key lacks", field, scope)
+			return forbidden("%s: an admin has the scope %s, which the %s lacks", field, scope, c.credential())
 		}
 	}
 	return nil

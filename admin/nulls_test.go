@@ -28,9 +28,10 @@ var clearable = map[string]struct{ value, shown string }{
 	"rotation_policy": {value: `{"rotation_period":"weekly"}`}, "defaults": {`{"metadata":{"a":"b"}}`, "defaults.metadata"},
 	"name": {value: `"n"`}, "alert_threshold": {value: `1`}, "periodic_reset": {value: `"weekly"`}, "periodic_reset_days": {value: `3`},
 
-	"/v1/prompts/partials/{prompt_partial_id} description":         {`"d"`, "version_description"},
-	"/v1/prompts/partials/{prompt_partial_id} version_description": {value: `"d"`},
-	"/v1/admin/workspaces/{workspace_id} usage_limits":             {value: `[{"type":"cost","credit_limit":9}]`},
+	"/v1/prompts/partials/{prompt_partial_id} description":                    {`"d"`, "version_description"},
+	"/v1/prompts/partials/{prompt_partial_id} version_description":            {value: `"d"`},
+	"/v1/prompts/partials/{prompt_partial_id}/versions/{version_id} label_id": {`"00000000-0000-4000-8000-000000000001"`, "version_labels"},
+	"/v1/admin/workspaces/{workspace_id} usage_limits":                        {value: `[{"type":"cost","credit_limit":9}]`},
 }
 
 // clearedElsewhere are members of which other tests clear a value: virtual keys of azure-openai have some
@@ -98,7 +99,11 @@ func TestNullIsNotIgnored(t *testing.T) {
 				continue
 			}
 			shown := func() gjson.Result {
-				return a.ok("GET", target+latestOf(path), "").get(cmp.Or(known.shown, name))
+				at := target
+				if strings.HasPrefix(path, "/v1/prompts/partials/") { // of whose versions one is shown as the partial is
+					at, _, _ = strings.Cut(at, "/versions/")
+				}
+				return a.ok("GET", at+latestOf(path), "").get(cmp.Or(known.shown, name))
 			}
 			a.ok("PUT", target, with(name, strings.NewReplacer("$reference", reference, "$guardrail", world["$guardrail"], "$start", start).Replace(known.value)))
 			if empty(shown()) {

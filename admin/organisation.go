@@ -82,6 +82,14 @@ func (a *API) organisation() {
 		path: "/admin/organisation", noun: "organisation", kind: audit.Organisations, scope: "organisation_settings",
 		find: func(c *call, _ string) (*directory.Organisation, error) { return c.api.Directory.Organisation(), nil },
 		name: func(o *directory.Organisation) string { return o.ID },
+		secrets: func(_ *call, o *directory.Organisation, is func(secret string, path ...string)) error {
+			var urls []string
+			for _, i := range o.SignIn.Issuers {
+				urls = append(urls, i.URLs...)
+			}
+			is(strings.Join(urls, "\n"), "auth_settings", "jwt")
+			return nil
+		},
 	}
 	get(a, organisation, func(c *call, o *directory.Organisation) Organisation {
 		overrides := make(workspaceOverrides)

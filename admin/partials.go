@@ -27,10 +27,11 @@ type PartialSummary struct {
 // Partial is a version of a partial.
 type Partial struct {
 	PartialSummary
-	String      string  `json:"string"`
-	Version     int     `json:"version"`
-	Description *string `json:"version_description"`
-	VersionID   string  `json:"prompt_partial_version_id" format:"uuid"`
+	String      string        `json:"string"`
+	Version     int           `json:"version"`
+	Description *string       `json:"version_description"`
+	VersionID   string        `json:"prompt_partial_version_id" format:"uuid"`
+	Labels      []promptLabel `json:"version_labels"`
 }
 
 // PartialVersion is a version in the list of versions.
@@ -80,7 +81,7 @@ func (a *API) partials() {
 		if err != nil {
 			return nil, err
 		}
-		return &Partial{showPartialSummary(c, p), content.String, v.Number, text(content.Description), v.ID}, nil
+		return &Partial{showPartialSummary(c, p), content.String, v.Number, text(content.Description), v.ID, c.labelsOf(p, v)}, nil
 	})
 	act(a, all, http.MethodPut, "", "update", "Update a partial; a new text is a new version", (*call).updatePartial)
 	remove(a, all, "Delete", func(c *call, p *prompts.Prompt) error {
@@ -90,6 +91,7 @@ func (a *API) partials() {
 		return c.api.Prompts.Delete(c.tx, p)
 	})
 	versions(a, all, func(p *prompts.Prompt) []prompts.Version { return p.Versions }, contents(showPartialVersion))
+	act(a, all, http.MethodPut, "/versions/{version_id}", "publish", "Give a version of a partial a label", (*call).labelVersion)
 	act(a, all, http.MethodPut, "/makeDefault", "publish", "Publish a version of a partial", (*call).publish)
 	a.sharing(all)
 }

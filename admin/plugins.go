@@ -48,6 +48,13 @@ func (a *API) plugins() {
 		rows: func(c *call) []*plugins.Plugin { return c.api.Plugins.All() },
 		find: func(c *call, id string) (*plugins.Plugin, error) { return found(c.api.Plugins.Get(id)) },
 		name: func(p *plugins.Plugin) string { return p.For },
+		secrets: func(c *call, p *plugins.Plugin, is func(secret string, path ...string)) error {
+			settings, err := c.api.Plugins.Open(p)
+			for name, value := range settings {
+				is(value, "credentials", name)
+			}
+			return err
+		},
 	}
 	all.shownBy(a, func(c *call, p *plugins.Plugin) (any, error) { return showPlugin(c, p) })
 	create(a, all, (*call).createPlugin)

@@ -46,7 +46,7 @@ func (c *call) chosenVersion(p *prompts.Prompt) (*prompts.Version, error) {
 			return nil, invalid("version", "the path names a version, too; send one of them")
 		}
 		if which = named; which == "" {
-			return nil, notFound("Version", which)
+			return nil, failure(http.StatusNotFound, "No version is named behind @, where a number, latest or a label is expected; leave @ out for the published one")
 		}
 	}
 	v, ok := c.api.Prompts.Version(p, which)
@@ -161,15 +161,12 @@ func (c *call) showPrompt(p *prompts.Prompt, v *prompts.Version) (*Prompt, error
 	}
 	out := &Prompt{
 		PromptSummary: showPromptSummary(c, p), String: content.String, Parameters: object(content.Parameters), Version: v.Number, VersionID: v.ID,
-		VersionState: "active", Description: text(content.Description), Labels: []promptLabel{}, VirtualKey: content.VirtualKey,
+		VersionState: "active", Description: text(content.Description), Labels: c.labelsOf(p, v), VirtualKey: content.VirtualKey,
 		Functions: objects(content.Functions), Tools: objects(content.Tools), ToolChoice: anyJSON(content.ToolChoice), Metadata: object(content.Metadata),
 	}
 	out.Model = content.ModelName()
 	if content.Raw {
 		out.Raw = 1
-	}
-	for _, l := range c.api.Prompts.LabelsOf(p, v) {
-		out.Labels = append(out.Labels, promptLabel{l.ID, l.Name})
 	}
 	if len(out.Labels) > 0 {
 		out.LabelID, out.LabelName = &out.Labels[0].ID, &out.Labels[0].Name
@@ -178,6 +175,15 @@ func (c *call) showPrompt(p *prompts.Prompt, v *prompts.Version) (*Prompt, error
 	some := func(names []string) []string { return append([]string{}, names...) }
 	out.Components = variableComponents{some(uses.Partials), some(uses.Sections), some(uses.Variables), some(uses.SectionVariables), some(uses.VariablePartials)}
 	return out, nil
+}
+
+// labelsOf shows the labels of a version.
+func (c *call) labelsOf(p *prompts.Prompt, v *prompts.Version) []promptLabel {
+	shown := []promptLabel{}
+	for _, l := range c.api.Prompts.LabelsOf(p, v) {
+		shown = append(shown, promptLabel{l.ID, l.Name})
+	}
+	return shown
 }
 
 // content reads the content of a version, of whose size memory is reserved for the answer.
@@ -386,11 +392,20 @@ func (c *call) labelVersion(p *prompts.Prompt, in *labelVersion) (*empty, error)
 	if labels == nil {
 		labels = make(map[string]int)
 	}
-	if in.LabelID == nil { // the version loses its labels
+	switch {
+	case in.LabelID == nil && bool(in.Remove):
+		return nil, invalid("label_id", "expected the label to be removed; null without remove removes all")
+	case in.LabelID == nil: // the version loses its labels
 		for _, l := range c.api.Prompts.LabelsOf(p, v) {
 			delete(labels, l.ID)
 		}
-	} else {
+	case bool(in.Remove):
+		id := strings.ToLower(*in.LabelID)
+		if number, ok := labels[id]; !ok || number != v.Number {
+			return nil, unknownReference("label_id", "the version has no label %q", credentials.Clip(*in.LabelID))
+		}
+		delete(labels, id)
+	default:
 		l, ok := c.api.Prompts.Label(*in.LabelID)
 		if !ok || !l.Universal() && l.WorkspaceID != p.WorkspaceID {
 			return nil, unknownReference("label_id", "the workspace has no label %q", credentials.Clip(*in.LabelID))

@@ -181,4 +181,5 @@ type makeDefault struct {
 
 type labelVersion struct {
 	LabelID *string `json:"label_id,omitempty" nullable:"true" maxLength:"255" doc:"The label that the version gets; another version loses it. null: it loses its labels."`
+	Remove  flag    `json:"remove,omitempty" doc:"Whether the version loses the label, and keeps its others."`
 }

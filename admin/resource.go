@@ -33,6 +33,9 @@ type resource[Row any] struct {
 	shownAs string
 	// details returns what the audit trail shows of a row besides what its routes show. It may be nil.
 	details view[Row]
+	// secrets calls is with each secret of a row and with where its routes show it masked, so that the audit trail says that it was
+	// exchanged also for one that looks the same. It may be nil.
+	secrets func(c *call, row *Row, is func(secret string, path ...string)) error
 	// inner is the path parameter of what belongs to a row and is what the audit trail says that a request is about, whose id and
 	// name identity returns. It may be empty.
 	inner    string
@@ -146,8 +149,7 @@ func update[Row, B any](a *API, r *resource[Row], apply func(c *call, row *Row, 
 // or Revoke.
 func remove[Row any](a *API, r *resource[Row], verb string, drop func(c *call, row *Row) error) {
 	change(a, r.routeOfOne(http.MethodDelete, "", "delete", verb+" "+r.aNoun()), func(c *call, in *itemInput) (*empty, edit, error) {
-		e, err := r.edit(c, &in.item, "delete", func(row *Row) error { return drop(c, row) })
-		e.after = nil
+		e, err := r.editOrDelete(c, &in.item, "delete", true, func(row *Row) error { return drop(c, row) })
 		return &empty{}, e, err
 	})
 }
@@ -156,13 +158,10 @@ func remove[Row any](a *API, r *resource[Row], verb string, drop func(c *call, r
 // requires the scope of action.
 func act[Row, B, V any](a *API, r *resource[Row], method, sub, action, summary string, do func(c *call, row *Row, in *B) (*V, error)) {
 	change(a, r.routeOfOne(method, sub, action, summary), func(c *call, in *itemBodyInput[B]) (v *V, e edit, err error) {
-		e, err = r.edit(c, &in.item, action, func(row *Row) (err error) {
+		e, err = r.editOrDelete(c, &in.item, action, method == http.MethodDelete && sub == "", func(row *Row) (err error) {
 			v, err = do(c, row, &in.Body)
 			return err
 		})
-		if method == http.MethodDelete && sub == "" {
-			e.after = nil
-		}
 		return v, e, err
 	})
 }
@@ -177,6 +176,11 @@ func actBare[Row any](a *API, r *resource[Row], method, sub, action, summary str
 
 // edit changes the row that a request refers to, and returns what it was and is.
 func (r *resource[Row]) edit(c *call, in *item, action string, do func(row *Row) error) (edit, error) {
+	return r.editOrDelete(c, in, action, false, do)
+}
+
+// editOrDelete is edit for an operation after which the row may be gone, so that there is nothing to be shown of it.
+func (r *resource[Row]) editOrDelete(c *call, in *item, action string, gone bool, do func(row *Row) error) (edit, error) {
 	row, err := r.one(c, in, action)
 	if err != nil {
 		return edit{}, err
@@ -184,6 +188,9 @@ func (r *resource[Row]) edit(c *call, in *item, action string, do func(row *Row)
 	before := r.show(c, row)
 	if err := do(row); err != nil {
 		return edit{}, err
+	}
+	if gone {
+		return r.edited(c, row, before, nil), nil
 	}
 	if stored, err := r.find(c, in.key); err == nil { // it may have got another slug
 		row = stored
@@ -202,6 +209,9 @@ func change[I, V any](a *API, rt route, do func(*call, *I) (*V, edit, error)) {
 	register(a, rt, func(c *call, in *I) (*output[V], error) {
 		if b, ok := any(in).(interface{ raw() []byte }); ok {
 			c.fields(b.raw())
+			if c.elsewhere != "" && gjson.GetBytes(b.raw(), "workspace_id").Str != c.elsewhere {
+				return nil, invalid("workspace_id", "the query names a workspace, which the body says here; send it there, or the same in both")
+			}
 			if of != nil {
 				if err := of.check(gjson.ParseBytes(b.raw()), ""); err != nil {
 					return nil, err

@@ -125,6 +125,9 @@ func (c *call) rotateAPIKey(k *credentials.APIKey, in *rotateAPIKey) (*rotatedAP
 			return nil, invalid(wrong.Field, "%s", wrong.Message)
 		}
 	}
+	if k.ExpiresAt != nil && !c.api.Now().Before(*k.ExpiresAt) {
+		return nil, failure(http.StatusConflict, "The key expired at %s, and its new secret would not work either; give it another expires_at, and rotate it then", formatTime(*k.ExpiresAt))
+	}
 	// The caller gets the secret, and with it what the key may do.
 	if k.ID != c.caller.KeyID {
 		if err := c.bounded(k, &APIKeyFields{ExpiresAt: Optional[time.Time]{Set: true}, may: true}); err != nil {

@@ -119,6 +119,13 @@ func (a *API) secretReferences() {
 			return found(c.api.Keyring.SecretReference(slugOrID))
 		},
 		name: func(r *credentials.SecretReference) string { return r.Slug },
+		secrets: func(c *call, r *credentials.SecretReference, is func(secret string, path ...string)) error {
+			auth, err := c.api.Keyring.OpenAuth(r)
+			for name, value := range auth {
+				is(value, "auth_config", maskedPrefix+name)
+			}
+			return err
+		},
 	}
 	create(a, references, (*call).createSecretReference)
 	listChosen(a, references, func(c *call, _ string, f *secretReferenceList) (chosen choice[credentials.SecretReference], err error) {

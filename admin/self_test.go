@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/roles"
 )
 
@@ -58,7 +59,10 @@ func TestAJWTInThePlaceOfAKey(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	a.refuses(program, "GET", "/v1/configs?workspace_id="+a.s.Directory.DefaultWorkspace().Slug, "", 403, "another workspace")
-	a.refuses(program, "GET", "/v1/prompts", "", 403, "lacks the scope")
+	a.refuses(program, "GET", "/v1/prompts", "", 403, "The JWT lacks the scope")
+	if _, refusal := a.s.Authenticator.(*credentials.Authenticator).AuthenticateCall(program, "completions.write"); refusal == nil || !strings.Contains(refusal.Message, "The JWT of ") || strings.Contains(refusal.Message, "API key") {
+		t.Errorf("%v", refusal)
+	}
 	a.refuses(program, "POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["configs.list"]}`, 403, "names no user")
 	a.refuses(a.jwt(map[string]any{"sub": "ci", "scope": "configs.list", "gw_workspace": "blue"}), "GET", "/v1/configs", "", 403, "workspace")
 	a.refuses(a.jwt(map[string]any{"exp": 1}), "GET", "/v1/configs", "", 401, "expired")

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -13,7 +14,8 @@ import (
 // What the callers of a workspace may add to the audit trail, which keeps every row and writes them one after another: so many
 // rows and bytes at once, such as a script that makes what a new deployment needs, and then a rate that no deployment has for long. One
 // workspace adds at most 675 MiB a day. There is another quota of the same size for refused requests, so that those keep nobody from
-// changing anything. Callers of the organisation have none.
+// changing anything. Callers of the organisation have none, and what is deleted, such as a key that was stolen and spends all of the quota,
+// needs none: it was made within it.
 const (
 	trailRowsAtOnce     = 20_000
 	trailRowsPerSecond  = 5
@@ -30,7 +32,7 @@ func newTrailQuota(rowsAtOnce, bytesAtOnce int, now func() time.Time) *fairshare
 // mayAddRow takes the row of a change from the quota of the caller's workspace, once for a request, whose transaction may be tried
 // again. Without a row there is no change.
 func (c *call) mayAddRow() error {
-	if c.caller.WorkspaceID == "" || c.charged {
+	if c.caller.WorkspaceID == "" || c.charged || c.deletes() {
 		return nil
 	}
 	wait := c.api.changes.Take(c.caller.WorkspaceID, 1, c.record.Size())
@@ -43,6 +45,11 @@ func (c *call) mayAddRow() error {
 		trailRowsAtOnce, trailRowsPerSecond, trailBytesAtOnce>>20, trailBytesPerSecond>>10)
 	e.retryAfter = wait
 	return e
+}
+
+// deletes reports whether the request deletes, archives or revokes an object, or removes a member.
+func (c *call) deletes() bool {
+	return c.record.Method == http.MethodDelete && strings.HasSuffix(c.record.Scope, ".delete")
 }
 
 // mayRecord reports whether the row of a refused request is within the quota of the caller's workspace.

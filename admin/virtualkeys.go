@@ -147,6 +147,9 @@ func (a *API) virtualKeys() {
 		rowsOf: func(c *call, workspace string) []*credentials.VirtualKey {
 			return c.api.Keyring.VirtualKeysIn(workspace)
 		},
+		secrets: func(c *call, v *credentials.VirtualKey, is func(secret string, path ...string)) error {
+			return c.hidden(&v.Credential, "masked_api_key", "model_config", is)
+		},
 		find:      (*call).virtualKey,
 		name:      func(v *credentials.VirtualKey) string { return v.Slug },
 		workspace: func(v *credentials.VirtualKey) string { return v.WorkspaceID },

@@ -118,7 +118,7 @@ func showWorkspace(c *call, w *directory.Workspace) Workspace {
 	if w.Default {
 		out.IsDefault = 1
 	}
-	if icon := cmp.Or(w.Icon, iconOf(w.Name)); icon != "" {
+	if icon := cmp.Or(w.Icon, directory.IconOf(w.Name)); icon != "" {
 		out.Icon = &icon
 	}
 	defaults := workspaceDefaults{ConfigID: c.defaultConfig(w.ID)}
@@ -293,8 +293,8 @@ func (c *call) defaultConfig(workspace string) string {
 // workspaceList holds the query parameters of the list.
 type workspaceList struct {
 	Paging
-	Name      string   `query:"name" doc:"Only workspaces of this name."`
-	ExactName string   `query:"exact_name" doc:"Only workspaces of this name."`
+	Name      string   `query:"name" doc:"Only workspaces of this name, whatever its case, with or without the emoji that it begins with."`
+	ExactName string   `query:"exact_name" doc:"Only workspaces of this name in this case, with or without the emoji."`
 	Status    []string `query:"status" enum:"active,archived" doc:"Of these, comma-separated. Archived ones are gone, so that there are none."`
 	Format    string   `query:"name_format" enum:"display,plain" default:"display" doc:"Whether names are shown with the emoji that they begin with."`
 }
@@ -327,7 +327,8 @@ func (a *API) workspaces() {
 		}
 		if f.ExactName != "" {
 			chosen.only(func(w *directory.Workspace) bool {
-				return f.ExactName == w.Name && (f.Name == "" || directory.SameName(f.Name, w.Name))
+				exact := f.ExactName == w.Name || f.ExactName == directory.PlainName(w.Name)
+				return exact && (f.Name == "" || directory.SameName(f.Name, w.Name))
 			})
 		}
 		return chosen, nil
@@ -361,7 +362,7 @@ const nameFormat = "name_format"
 func showNamed(c *call, w *directory.Workspace) Workspace {
 	out := showWorkspace(c, w)
 	if c.item.query[nameFormat] == "plain" {
-		out.Name = plainName(w.Name)
+		out.Name = directory.PlainName(w.Name)
 	}
 	return out
 }
@@ -379,7 +380,7 @@ func (c *call) deleteWorkspace(w *directory.Workspace, in *deleteWorkspace) (*em
 		return nil, err
 	}
 	switch {
-	case in.Name != w.Name && in.Name != plainName(w.Name):
+	case in.Name != w.Name && in.Name != directory.PlainName(w.Name):
 		return nil, invalid("name", "expected the name of the workspace, %q", credentials.Clip(w.Name))
 	case w.Default:
 		return nil, failure(http.StatusConflict, "The default workspace cannot be deleted")

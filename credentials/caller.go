@@ -184,8 +184,11 @@ func (a *Authenticator) AuthenticateCall(token, scope string, others ...string) 
 	}
 	if !c.May(scope) && !slices.ContainsFunc(others, c.May) || c.WorkspaceID == "" {
 		scope = strings.Join(append([]string{scope}, others...), " or ")
-		if c.Rights != nil {
+		switch {
+		case c.Rights != nil:
 			return nil, newError(MissingScope, "x-gw-api-key", "Forbidden! %q lacks the scope %s; make the call with a token or a workspace key that has it.", c.KeyName, scope)
+		case c.TokenExpires != nil:
+			return nil, newError(MissingScope, "x-gw-api-key", "Forbidden! The JWT of %q lacks the scope %s, or names no workspace; make the call with a token or a workspace key that has both.", c.KeyName, scope)
 		}
 		return nil, newError(MissingScope, "x-gw-api-key", "Forbidden! The API key %q lacks the scope %s; make the call with a workspace key that has it.", c.KeyName, scope)
 	}

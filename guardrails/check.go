@@ -95,6 +95,8 @@ type Subject struct {
 	Stream   bool   // the call asks for a stream
 	Provider string
 	Model    string // that the call asks for
+	// OtherModel: the provider may take the call for another model, which was not read.
+	OtherModel bool
 	// Workspace is whose call it is. Checks of large texts share the processor by workspaces.
 	Workspace string
 	// Caller is the id of the user who calls, or else of the API key.
@@ -229,6 +231,12 @@ func ReplaceEach(ctx context.Context, f Finder, s *Subject) (texts []string, fou
 		found += len(places)
 	}
 	return texts, found, nil
+}
+
+// Sized is a check that has regular expressions.
+type Sized interface {
+	Check
+	Size() int // of all of them, in instructions
 }
 
 // A Transformer is a check that may change what it judges. A [Finder] that redacts need not be one.

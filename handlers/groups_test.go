@@ -28,6 +28,7 @@ func (m madeUp) Attribute(key string) (value, alias string, ok bool) {
 func (madeUp) Demand(*estimate.Estimator) estimate.Demand { return estimate.Demand{} }
 
 func (madeUp) PromptByTarget() bool               { return false }
+func (madeUp) Reads() bool                        { return false }
 func (madeUp) TokenLimits() *policies.TokenLimits { return nil }
 
 func (madeUp) ModelUnread() (alias string, unseen bool) { return "", false }

@@ -132,6 +132,39 @@ func TestPromptCallsThatAreRefused(t *testing.T) {
 	}
 }
 
+// What a prompt has for calls that are streamed, or that are not, is not in the others.
+func TestSavedOptionsOfStreams(t *testing.T) {
+	up := gatewaytest.NewUpstream(t, answering)
+	g := gatewaytest.Start(t, up.Provider("file"))
+	parameters := map[string]any{"max_tokens": 9, "stream": true, "best_of": 3, "stream_options": map[string]any{"include_usage": true}}
+	text := promptOf(g, map[string]any{"string": "Say {{what}}", "parameters": parameters})
+	config := configOf(g, map[string]any{"prompt_id": text})
+	for body, want := range map[string]string{
+		`{"variables":{}}`:                `true,false`,
+		`{"variables":{},"stream":false}`: `true,false`,
+		`{"variables":{},"stream":true}`:  `false,true`,
+	} {
+		rendered := g.Do("POST", "/v1/prompts/"+text+"/render", body, "x-gw-api-key: "+gatewaytest.OwnerKey)
+		for _, call := range [][3]string{
+			{"/v1/prompts/" + text + "/completions", body, "x-gw-trace-id: t"},
+			{"/v1/completions", body, "x-gw-config: " + config},
+			{"/v1/completions", rendered.Get("data").Raw, "x-gw-provider: @file"},
+		} {
+			if a := g.Do("POST", call[0], call[1], "x-gw-api-key: "+gatewaytest.OwnerKey, call[2]); a.Status != 200 {
+				t.Errorf("%s %s: %d %s", call[0], call[1], a.Status, a.Body)
+				continue
+			}
+			sent := up.Last(t).Body
+			if got := fmt.Sprint(gjson.Get(sent, "best_of").Exists(), ",", gjson.Get(sent, "stream_options").Exists()); got != want {
+				t.Errorf("%s %s sends %s", call[0], call[1], sent)
+			}
+		}
+		if a := g.Do("POST", "/v1/prompts/"+text+"/completions", `{"variables":{},"stream_options":{}}`, "x-gw-api-key: "+gatewaytest.OwnerKey); a.Status != 400 {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+	}
+}
+
 // What render returns is a chat call as it stands: a provider gets the same as from
 // completions.
 func TestWhatIsRenderedIsACall(t *testing.T) {
@@ -147,7 +180,7 @@ func TestWhatIsRenderedIsACall(t *testing.T) {
 		{"temperature": 0.5, "stop": []string{"{{a}}"}},
 		{"response_format": map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": "n", "schema": map[string]any{"description": "{{a}}"}}}},
 		{"max_tokens": 3, "user": "{{b.c}}"},
-		{"stream": true, "n": 2},
+		{"stream": true, "n": 2, "stream_options": map[string]any{"include_usage": true}},
 	}
 	const variables = `{"a":"say \"hi\"\n\\ {{b}}","b":{"c":"d"},"list":["x",1]}`
 	for i := range 50 {

@@ -366,6 +366,8 @@ func deny(d *policies.Denial) *exchange.Error {
 		return exchange.Unmetered(d.Budget(), "Limit: "+name+" counts requests of some models, and those of the batch are not known: "+d.Unmetered)
 	case d.Unmetered != "":
 		return exchange.Unmetered(d.Budget(), "Usage limit: "+name+" counts "+counted(d.Type)+", and what the call uses is not known: "+d.Unmetered)
+	case d.Unpriced != "":
+		return exchange.OverBudget("Usage limit: " + name + " counts costs, and the price of " + d.Unpriced + " is not known; leave it out, or set its price, if there is one of the kind, or " + price + " to allow")
 	case d.UnknownPrice:
 		return exchange.OverBudget("Usage limit: " + name + " counts costs, and the price of the model is not known; set its price, or " + price + " to allow")
 	case !d.Budget():

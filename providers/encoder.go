@@ -13,7 +13,7 @@ func (p *Provider) encoder(c *Call, r *chat.Request) *chat.Encoder {
 	if p.Encoder != nil {
 		return p.Encoder
 	}
-	w := &chat.Encoder{ReturnReasoning: p.ReturnReasoning, OpenAIOnly: p.PlainMessages}
+	w := &chat.Encoder{ReturnReasoning: p.ReturnReasoning, OpenAIOnly: p.PlainMessages, StringContent: p.StringContent, NoSchemas: p.NoSchemas, NoFileURLs: p.Closed}
 	model := r.Model.Text()
 	if p.Closed {
 		w.OpenAIOnly, w.Omit = true, []string{"top_k", "thinking"}

@@ -18,7 +18,7 @@ func (p *Provider) pass(c *Call) *Request {
 	r := new(Request)
 	var names map[string]chat.Literal
 	switch {
-	case c.Endpoint == ChatComplete && c.Body != nil && mayHave(chat.PassMembers):
+	case c.Endpoint == ChatComplete && c.Body != nil && (p.StringContent || p.NoSchemas || mayHave(chat.PassMembers)):
 		r.Body, names = chat.Pass(c.Body, chat.Foreign{
 			// Google's OpenAI-compatible endpoint creates these signatures itself.
 			Signatures:      c.Base == nil || !strings.HasSuffix(c.Base.Hostname(), ".googleapis.com"),
@@ -26,6 +26,8 @@ func (p *Provider) pass(c *Call) *Request {
 			ReturnReasoning: p.ReturnReasoning,
 			OfCalls:         p.Closed,
 			OfMessages:      p.Closed || p.PlainMessages,
+			StringContent:   p.StringContent,
+			Schemas:         p.NoSchemas,
 		}, p.limits())
 	case c.Endpoint == CreateResponse && c.Body != nil && mayHave(responses.PassMembers):
 		r.Body, names = responses.Pass(c.Body, p.limits())

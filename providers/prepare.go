@@ -187,8 +187,9 @@ func (p *Provider) converse(c *Call, from clientDialect) (*Request, error) {
 	}
 	r.Answer, r.Turns = d.answer(c, from, chat.Style{Functions: asked.Functions, Forms: forms}, names), responses.Turns(asked.Messages)
 	for _, kind := range left {
-		r.Warnings = append(r.Warnings, "the tool "+kind+" was left out: "+p.Name+" has none for this model")
+		asked.Warn("the tool " + kind + " was left out: " + p.Name + " has none for this model")
 	}
+	r.Warnings = append(r.Warnings, asked.Warnings...)
 	return r, nil
 }
 
@@ -240,6 +241,9 @@ func (p *Provider) dialect() *Dialect {
 var openAI = &Dialect{
 	Request: func(c *Call, r *chat.Request) (*Request, error) {
 		words := c.Provider.encoder(c, r)
+		if err := words.Check(r); err != nil {
+			return nil, err
+		}
 		u, err := c.URL("/chat/completions")
 		return &Request{URL: u, Body: words.Append(make([]byte, 0, r.SizeHint(len(c.Body))), r)}, err
 	},

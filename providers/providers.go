@@ -89,6 +89,10 @@ type Provider struct {
 	// PlainMessages is set if it refuses such members of messages and tools, except for their
 	// reasoning.
 	PlainMessages bool
+	// StringContent is set if it refuses arrays of texts as content, and the role developer.
+	StringContent bool
+	// NoSchemas is set if it has no schemas of answers: they are described to the model.
+	NoSchemas bool
 	// NewerNames is set if the provider accepts max_completion_tokens for every model.
 	NewerNames bool
 	// ReturnReasoning is set if the provider expects the reasoning of earlier turns back.
@@ -322,6 +326,23 @@ func URL(base *url.URL, path, query string) *url.URL {
 	}
 	u.Path = strings.TrimSuffix(base.Path, "/") + plain
 	return &u
+}
+
+// VersionedURL is [URL] for a provider whose paths have the version, if any, such as "/v1beta/models": a version at the
+// end of the base URL is left out.
+func VersionedURL(base *url.URL, path, query string) *url.URL {
+	own := strings.TrimSuffix(base.Path, "/")
+	if i := strings.LastIndexByte(own, '/'); i >= 0 && isVersion(own[i+1:]) && base.RawPath == "" {
+		u := *base
+		u.Path = own[:i]
+		base = &u
+	}
+	return URL(base, path, query)
+}
+
+// isVersion reports whether a segment of a path is the version of an API, such as v1 and v1beta.
+func isVersion(segment string) bool {
+	return len(segment) > 1 && segment[0] == 'v' && segment[1] >= '0' && segment[1] <= '9'
 }
 
 // Bearer sends the credential, or the token obtained for it, as a bearer token.

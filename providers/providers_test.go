@@ -110,6 +110,27 @@ func TestURLPutsTheEndpointBelowTheBase(t *testing.T) {
 	}
 }
 
+func TestAVersionIsInTheURLOnce(t *testing.T) {
+	for _, c := range []struct{ base, path, want string }{
+		{"https://api.example.com", "/v1beta/models", "https://api.example.com/v1beta/models"},
+		{"https://api.example.com/v1beta", "/v1beta/models", "https://api.example.com/v1beta/models"},
+		{"https://api.example.com/v2/", "/v1/models", "https://api.example.com/v1/models"},
+		{"https://r.example.com/openai/v1", "/v1/chat/completions", "https://r.example.com/openai/v1/chat/completions"},
+		{"https://r.example.com/openai/v1", "/deployments/d/embeddings", "https://r.example.com/openai/deployments/d/embeddings"},
+		{"https://r.example.com/v1/openai", "/v1/models", "https://r.example.com/v1/openai/v1/models"},
+		{"https://r.example.com/vision", "/v1/models", "https://r.example.com/vision/v1/models"},
+	} {
+		base, err := url.Parse(c.base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := *base
+		if got := VersionedURL(base, c.path, "").String(); got != c.want || *base != before {
+			t.Errorf("%s and %s: got %s, want %s", c.base, c.path, got, c.want)
+		}
+	}
+}
+
 func TestTheCredentialIsABearerAndNothingWithoutOne(t *testing.T) {
 	h := make(http.Header)
 	if err := Bearer(&Call{}, h); err != nil || len(h) != 0 {

@@ -50,7 +50,7 @@ var compatible = []Provider{
 	{Name: "databricks", BaseURL: "https://{databricks_workspace}.cloud.databricks.com/serving-endpoints", Serves: both, Closed: true},
 	{Name: "deepbricks", BaseURL: "https://api.deepbricks.ai/v1", Serves: chatOnly},
 	{Name: "deepinfra", BaseURL: "https://api.deepinfra.com/v1/openai", Serves: both},
-	{Name: "deepseek", BaseURL: "https://api.deepseek.com/v1", Serves: chatOnly, ReturnReasoning: true, SwitchesThinking: true, MaxEffort: true},
+	{Name: "deepseek", BaseURL: "https://api.deepseek.com/v1", Serves: chatOnly, StringContent: true, NoSchemas: true, ReturnReasoning: true, SwitchesThinking: true, MaxEffort: true},
 	{Name: "featherless-ai", BaseURL: "https://api.featherless.ai/v1", Serves: both},
 	{Name: "fireworks-ai", BaseURL: "https://api.fireworks.ai/inference/v1", Serves: slices.Concat(both, []string{Rerank, CreateResponse}), PlainMessages: true, ReturnReasoning: true},
 	{Name: "friendliai", BaseURL: "https://api.friendli.ai/serverless/v1", Serves: completes},

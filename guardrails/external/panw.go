@@ -78,7 +78,7 @@ func scopeOf(body []byte, scope string) string {
 		messages = gjson.GetBytes(body, "input") // of responses
 	}
 	var texts []string
-	for _, m := range messages.Array() {
+	for _, m := range guardrails.Elements(messages) {
 		text := textOf(m.Get("content"))
 		if text == "" || scope != "all_messages" && m.Get("role").Str != "user" {
 			continue
@@ -97,7 +97,7 @@ func textOf(content gjson.Result) string {
 		return content.Str
 	}
 	var texts []string
-	for _, part := range content.Array() {
+	for _, part := range guardrails.Elements(content) {
 		if text := part.Get("text").Str; text != "" {
 			texts = append(texts, text)
 		}

@@ -206,7 +206,7 @@ func withSystemText(endpoint string, body []byte, text string) ([]byte, error) {
 			return nil, err
 		}
 		with := append(append([]byte(`[`), message...), ',')
-		if len(messages.Array()) == 0 {
+		if !messages.Get("0").Exists() {
 			with = with[:len(with)-1]
 		}
 		return sjson.SetRawBytes(body, "messages", append(with, strings.TrimSpace(messages.Raw)[1:]...))

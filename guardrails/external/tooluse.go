@@ -55,7 +55,7 @@ func toolUseValues(_ *check, s *guardrails.Subject, _, name string) (any, bool) 
 
 // offered are the functions among the tools of a call, in the words of any endpoint.
 func offered(body []byte) (all list) {
-	for _, tool := range gjson.GetBytes(body, "tools").Array() {
+	for _, tool := range guardrails.Elements(gjson.GetBytes(body, "tools")) {
 		if f := tool.Get("function"); f.IsObject() {
 			tool = f
 		}
@@ -92,15 +92,15 @@ func toolCalls(body []byte) (all list) {
 		}
 		all = append(all, one)
 	}
-	for _, c := range gjson.GetBytes(body, "choices.0.message.tool_calls").Array() {
+	for _, c := range guardrails.Elements(gjson.GetBytes(body, "choices.0.message.tool_calls")) {
 		add(c.Get("id"), c.Get("function.name"), c.Get("function.arguments"))
 	}
-	for _, part := range gjson.GetBytes(body, "content").Array() { // of messages
+	for _, part := range guardrails.Elements(gjson.GetBytes(body, "content")) { // of messages
 		if part.Get("type").Str == "tool_use" {
 			add(part.Get("id"), part.Get("name"), part.Get("input"))
 		}
 	}
-	for _, item := range gjson.GetBytes(body, "output").Array() { // of responses
+	for _, item := range guardrails.Elements(gjson.GetBytes(body, "output")) { // of responses
 		if item.Get("type").Str == "function_call" {
 			add(item.Get("call_id"), item.Get("name"), item.Get("arguments"))
 		}

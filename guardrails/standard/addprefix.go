@@ -71,11 +71,12 @@ func (c *prefixing) apply(s *guardrails.Subject) ([]byte, error) {
 
 // among puts the prefix into a list of messages.
 func (c *prefixing) among(body []byte, name string) ([]byte, error) {
-	list := gjson.GetBytes(body, name).Array()
-	at, has := len(list), false
-	for i, m := range list {
-		if m.Get("role").Str == c.role {
-			at, has = i, true
+	list := gjson.GetBytes(body, name)
+	at, has := 0, false
+	var first gjson.Result // of the role
+	for i, m := range guardrails.Elements(list) {
+		if at = i + 1; m.Get("role").Str == c.role {
+			at, has, first = i, true, m
 			break
 		}
 	}
@@ -86,21 +87,26 @@ func (c *prefixing) among(body []byte, name string) ([]byte, error) {
 		path := name + "." + strconv.Itoa(at) + ".content"
 		return c.put(body, path, gjson.GetBytes(body, path))
 	}
-	if has && c.empty && textOf(list[at].Get("content")) != "" {
+	if has && c.empty && textOf(first.Get("content")) != "" {
 		return nil, nil
 	}
 	var b jsonscan.Builder
 	b.Open('[')
-	for i := range len(list) + 1 {
-		if i == at {
-			b.Open('{')
-			b.Key("role").Text(c.role)
-			b.Key("content").Text(c.prefix)
-			b.Close('}')
+	put := func() {
+		b.Open('{')
+		b.Key("role").Text(c.role)
+		b.Key("content").Text(c.prefix)
+		b.Close('}')
+	}
+	n := 0
+	for i, m := range guardrails.Elements(list) {
+		if n++; i == at {
+			put()
 		}
-		if i < len(list) {
-			b.Raw([]byte(list[i].Raw))
-		}
+		b.Raw([]byte(m.Raw))
+	}
+	if at >= n {
+		put()
 	}
 	b.Close(']')
 	return sjson.SetRawBytes(body, name, b)
@@ -114,7 +120,7 @@ func (c *prefixing) put(body []byte, path string, content gjson.Result) ([]byte,
 	if !content.IsArray() {
 		return sjson.SetBytes(body, path, c.prefix+content.Str)
 	}
-	for i, part := range content.Array() {
+	for i, part := range guardrails.Elements(content) {
 		if text := part.Get("text"); text.Type == gjson.String {
 			return sjson.SetBytes(body, path+"."+strconv.Itoa(i)+".text", c.prefix+text.Str)
 		}
@@ -131,7 +137,7 @@ func textOf(content gjson.Result) string {
 		return content.Str
 	}
 	var b strings.Builder
-	for _, part := range content.Array() {
+	for _, part := range guardrails.Elements(content) {
 		b.WriteString(part.Get("text").Str)
 	}
 	return b.String()

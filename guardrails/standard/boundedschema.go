@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,7 @@ const (
 type boundedSchema struct {
 	schema  *jsonschema.Schema
 	ctx     context.Context
+	size    int           // of all patterns
 	calls   uint          // of the counted formats
 	steps   int           // that are left
 	depth   int           // of the value that is compared
@@ -54,21 +56,31 @@ func compileSchema(text string) (*boundedSchema, error) {
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(noLoader{})
 	c.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) {
+		if b.size > jsregexp.MaxSize {
+			return nil, errTooManyPatterns
+		}
 		re, err := jsregexp.Compile(pattern, "u")
 		if err != nil {
 			return nil, err
 		}
+		b.size += re.Size()
 		return schemaPattern{b, re, pattern}, nil
 	})
 	const name = "gw:schema"
 	if err := c.AddResource(name, doc); err != nil {
 		return nil, errors.New("expected a JSON Schema")
 	}
-	if b.schema, err = c.Compile(name); err != nil {
+	b.schema, err = c.Compile(name)
+	switch {
+	case b.size > jsregexp.MaxSize:
+		return nil, errTooManyPatterns
+	case err != nil:
 		return nil, errors.New("expected a JSON Schema that is valid and refers to nothing outside of itself")
 	}
 	return b, b.count(b.schema, name, make(map[*jsonschema.Schema]bool))
 }
+
+var errTooManyPatterns = fmt.Errorf("expected patterns of at most %d characters together once their repetitions are written out", jsregexp.MaxSize)
 
 type noLoader struct{}
 

@@ -20,6 +20,7 @@ var jsonSchema = guardrails.Kind{
 		if err != nil {
 			return nil, &guardrails.ParameterError{Name: "schema", Message: err.Error()}
 		}
+		c.size = schema.size
 		c.idle <- schema
 		return c, nil
 	},
@@ -32,8 +33,12 @@ const maxIdleSchemas = 8
 type schemed struct {
 	text string
 	not  bool
+	size int // of the patterns
 	idle chan *boundedSchema
 }
+
+// Size is that of the patterns of the schema.
+func (c *schemed) Size() int { return c.size }
 
 func (c *schemed) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Result, error) {
 	text := s.Text()

@@ -27,12 +27,16 @@ type listed struct {
 }
 
 func (c *listed) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Result, error) {
-	return allowed(s.Model, c.models, c.not)
+	return allowed(s, c.models, c.not)
 }
 
-// allowed judges a model by a list.
-func allowed(model string, models []string, not bool) (guardrails.Result, error) {
-	if model == "" {
+// allowed judges the model of a call by a list.
+func allowed(s *guardrails.Subject, models []string, not bool) (guardrails.Result, error) {
+	model := s.Model
+	switch {
+	case s.OtherModel:
+		return guardrails.Result{}, guardrails.Unreadable("the call may be for another model than the one that was read")
+	case model == "":
 		return guardrails.Result{}, guardrails.Unreadable("the call names no model")
 	}
 	in := slices.Contains(models, model)
@@ -96,7 +100,7 @@ func (c *ruled) Judge(_ context.Context, s *guardrails.Subject) (guardrails.Resu
 		return guardrails.Result{}, errors.New("there are no rules")
 	}
 	slices.Sort(models)
-	return allowed(s.Model, slices.Compact(models), c.not)
+	return allowed(s, slices.Compact(models), c.not)
 }
 
 // metadataValues are the values of a key of the call's metadata: one, or those of a list.

@@ -32,6 +32,9 @@ type matching struct {
 	not  bool
 }
 
+// Size is that of the expression.
+func (c *matching) Size() int { return c.re.Size() }
+
 func (c *matching) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Result, error) {
 	text := s.Text()
 	if text == "" {

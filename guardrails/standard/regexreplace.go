@@ -30,6 +30,9 @@ type replacing struct {
 	fail       bool
 }
 
+// Size is that of the expression.
+func (c *replacing) Size() int { return c.re.Size() }
+
 func (c *replacing) Judge(ctx context.Context, s *guardrails.Subject) (guardrails.Result, error) {
 	if s.Text() == "" {
 		return guardrails.Result{}, guardrails.ErrNoText

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -69,34 +70,41 @@ func (c *parametersChecked) Judge(_ context.Context, s *guardrails.Subject) (gua
 	add := func(name, reason string) { found = append(found, violation{guardrails.Excerpt(name), reason}) }
 	of := func(name string, allowed, blocked []string, what string) {
 		switch {
-		case slices.Contains(blocked, name):
+		case slices.ContainsFunc(blocked, func(one string) bool { return strings.EqualFold(one, name) }): // which some providers take for the same
 			add(name, what+"_blocked")
 		case len(allowed) > 0 && !slices.Contains(allowed, name):
 			add(name, what+"_not_allowed")
 		}
 	}
-	gjson.ParseBytes(s.Request).ForEach(func(key, value gjson.Result) bool {
-		name := key.Str
+	gjson.ParseBytes(s.Request).ForEach(func(member, value gjson.Result) bool {
+		name := member.Str
 		of(name, c.params.AllowedKeys, c.params.BlockedKeys, "key")
-		if rule, ok := c.params.Values[name]; ok {
+		for key, rule := range c.params.Values {
 			switch {
+			case !strings.EqualFold(key, name):
 			case oneOf(value.Raw, rule.BlockedValues):
 				add(name, "value_blocked")
 			case len(rule.AllowedValues) > 0 && !oneOf(value.Raw, rule.AllowedValues):
 				add(name, "value_not_allowed")
 			}
 		}
-		if name == "tools" {
+		switch {
+		case strings.EqualFold(name, "tools"):
 			for _, tool := range value.Array() {
-				kind, function := tool.Get("type").Str, tool.Get("function.name").Str
-				if function == "" {
-					function = tool.Get("name").Str
+				types, functions := namesOfTool(tool)
+				for _, kind := range types {
+					of(kind, c.tools.AllowedTypes, c.tools.BlockedTypes, "type")
 				}
-				if function == "" {
-					function = kind
+				for _, function := range functions {
+					of(function, c.tools.AllowedFunctionNames, c.tools.BlockedFunctionNames, "name")
 				}
-				of(kind, c.tools.AllowedTypes, c.tools.BlockedTypes, "type")
-				of(function, c.tools.AllowedFunctionNames, c.tools.BlockedFunctionNames, "name")
+			}
+		case strings.EqualFold(name, "functions"): // of older clients
+			for _, function := range value.Array() {
+				of("function", c.tools.AllowedTypes, c.tools.BlockedTypes, "type")
+				for _, one := range named(function, "name") {
+					of(one.Str, c.tools.AllowedFunctionNames, c.tools.BlockedFunctionNames, "name")
+				}
 			}
 		}
 		return true
@@ -106,6 +114,44 @@ func (c *parametersChecked) Judge(_ context.Context, s *guardrails.Subject) (gua
 		explanation = "Parameters of the body are not allowed."
 	}
 	return guardrails.Result{Verdict: len(found) == 0, Data: data{"violations": found, "explanation": explanation}}, nil
+}
+
+// namesOfTool are the types of a tool, and the names of what it calls: that of its function, or else its own, or else its
+// type. Providers differ in which of several members they take, and some in any letter case.
+func namesOfTool(tool gjson.Result) (types, functions []string) {
+	for _, kind := range named(tool, "type") {
+		types = append(types, kind.Str)
+	}
+	if len(types) == 0 {
+		types = []string{""}
+	}
+	var names []gjson.Result
+	for _, function := range named(tool, "function") {
+		names = append(names, named(function, "name")...)
+	}
+	for _, name := range append(names, named(tool, "name")...) {
+		if name.Str != "" && !slices.Contains(functions, name.Str) {
+			functions = append(functions, name.Str)
+		}
+	}
+	if len(functions) == 0 {
+		functions = types
+	}
+	return types, functions
+}
+
+// named returns the members of an object with a name, in any letter case.
+func named(object gjson.Result, name string) (all []gjson.Result) {
+	if !object.IsObject() {
+		return nil
+	}
+	object.ForEach(func(key, value gjson.Result) bool {
+		if strings.EqualFold(key.Str, name) {
+			all = append(all, value)
+		}
+		return true
+	})
+	return all
 }
 
 // oneOf reports whether a value is one of a list.

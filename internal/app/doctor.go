@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -191,7 +192,9 @@ func (p *checker) secret(ctx context.Context, r *credentials.SecretReference, us
 	value, err := p.Secrets.Now(ctx, r)
 	var failed *secretcache.FetchError
 	if errors.As(err, &failed) && failed.Err != nil {
-		err = fmt.Errorf("%w: %w", err, failed.Err)
+		if err = failed.Err; !strings.Contains(err.Error(), failed.Why) {
+			err = fmt.Errorf("%s: %w", failed.Why, err)
+		}
 	}
 	switch {
 	case err != nil && secrets.Refusal(err):

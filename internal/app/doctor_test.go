@@ -95,6 +95,9 @@ func TestTheDoctorAsksForSecrets(t *testing.T) {
 	} {
 		f := got[slug]
 		good := strings.HasSuffix(want, "is there")
+		if strings.Count(f.Message, "answered with") > 1 {
+			t.Errorf("it says a thing twice: %s", f.Message)
+		}
 		if !strings.Contains(f.Message, want) || (f.Status == FindingOK) != good || (f.Advice == "") != good {
 			t.Errorf("%s: %+v", slug, f)
 		}

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -25,6 +26,15 @@ type Comparison struct {
 	Hide     func(raw string) string // secrets in a value in JSON; nil: there are none
 	Max      int                     // changes that are returned; 0: all
 }
+
+// A Masked is a value that stands for a secret, or has some in it. Two that look the same differ if their secrets do.
+type Masked struct {
+	Shown  any // a value that [Decode] returned
+	secret [sha256.Size]byte
+}
+
+// Mask returns what is shown of a secret.
+func Mask(shown any, secret string) Masked { return Masked{shown, sha256.Sum256([]byte(secret))} }
 
 // Decode returns a value in JSON as encoding/json does, with its numbers as they are written.
 func Decode(raw []byte) (value any, err error) {
@@ -55,8 +65,11 @@ func (c *Comparison) compare(changes *[]Change, at string, before, after any) {
 			return
 		}
 	}
+	was, masked := before.(Masked)
+	is, still := after.(Masked)
+	exchanged := masked && still && was.secret != is.secret
 	from, to := c.text(before), c.text(after)
-	if from == to || c.Max > 0 && len(*changes) == c.Max {
+	if from == to && !exchanged || c.Max > 0 && len(*changes) == c.Max {
 		return
 	}
 	change := Change{Field: Shorten(at, maxField), From: c.shown(from), To: c.shown(to)}
@@ -88,6 +101,9 @@ func element(list []any, i int) any {
 
 // text returns a value as JSON; "" for none.
 func (c *Comparison) text(value any) string {
+	if m, ok := value.(Masked); ok {
+		value = m.Shown
+	}
 	empty := false
 	switch v := value.(type) {
 	case nil:

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -269,7 +271,7 @@ func (v *verification) count(tx storage.Tx) error {
 
 // checked looks at the checkpoints of rows that are not there.
 func (v *verification) checked() {
-	for n := range v.checkpoints {
+	for _, n := range slices.Sorted(maps.Keys(v.checkpoints)) {
 		switch {
 		case n > v.last:
 			v.report.fault(n, "the log has row %d, but the last is row %d: the end was cut off", n, v.last)

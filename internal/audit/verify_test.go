@@ -2,7 +2,9 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -298,4 +300,21 @@ func TestSets(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What is missing is told in the order of the rows.
+func TestMissingRowsAreToldInOrder(t *testing.T) {
+	t.Parallel()
+	trail, _, _ := openTrail(t)
+	var checkpoints []Checkpoint
+	for n := range uint64(40) {
+		checkpoints = append(checkpoints, Checkpoint{(n*7)%40 + 1, "00"})
+	}
+	report, err := trail.Verify(t.Context(), checkpoints)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Faults) != 40 || !slices.IsSortedFunc(report.Faults, func(a, b Fault) int { return cmp.Compare(a.Row, b.Row) }) {
+		t.Errorf("%v", report.Faults)
+	}
 }

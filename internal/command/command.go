@@ -7,6 +7,8 @@ package command
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
@@ -43,13 +45,33 @@ something wrong.`,
 func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.AddCommand(commands...)
 	cmd.Args = cobra.ArbitraryArgs
+	cmd.DisableFlagParsing = true // the flags are those of a command that there is not, which matters more
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return fmt.Errorf("there is no command %q; see %s --help", args[0], cmd.CommandPath())
+		switch name, flags := firstOf(args); {
+		case slices.Contains(flags, "--help") || slices.Contains(flags, "-h") || name == "" && len(flags) == 0:
+			return cmd.Help()
+		case name == "":
+			return fmt.Errorf("%s: a command is missing; see %s --help", flags[0], cmd.CommandPath())
+		default:
+			return fmt.Errorf("there is no command %q; see %s --help", name, cmd.CommandPath())
 		}
-		return cmd.Help()
 	}
 	return cmd
+}
+
+// firstOf returns the first of some arguments that is no flag and no value of one, or "", and the flags before it.
+func firstOf(args []string) (name string, flags []string) {
+	valued := false
+	for _, arg := range args {
+		switch {
+		case strings.HasPrefix(arg, "-"):
+			flags = append(flags, arg)
+		case !valued:
+			return arg, flags
+		}
+		valued = slices.Contains([]string{"--address", "--config", "-c", "--adapter", "-a"}, arg)
+	}
+	return "", flags
 }
 
 func commands() []*cobra.Command {

@@ -110,8 +110,8 @@ func TestExitCodes(t *testing.T) {
 	nobody := " --address " + gatewaytest.RefusingAddress(t)
 	pass := " --passphrase-file " + in("passphrase")
 	endings := map[string][]ending{
-		"gw":  {{"done", "", "Available Commands"}, {"usage", "nope", `no command "nope"`}},
-		"key": {{"done", "key", "create"}, {"usage", "key nope", `no command "nope"`}},
+		"gw":  {{"done", "", "Available Commands"}, {"usage", "nope", `no command "nope"`}, {"usage", "nope" + server, `no command "nope"`}, {"usage", server + " nope --json", `no command "nope"`}, {"usage", "--nope", "--nope: a command is missing"}, {"done", "--help", "Available Commands"}},
+		"key": {{"done", "key", "create"}, {"done", "key -h", "create"}, {"usage", "key nope", `no command "nope"`}, {"usage", "key nope" + server, `no command "nope"`}},
 		"key create": {
 			{"done", "key create two --workspace team --scope logs.view" + server, "gw-"},
 			{"usage", "key create two" + server, "--scope: missing; call it as: caddy gw key create <name> --scope"},

@@ -20,7 +20,7 @@ const passphrase = "correct horse battery staple"
 // secretsOfFill are the secrets that fill puts into a gateway.
 var secretsOfFill = []string{
 	"plugin-0123456789abcdef",
-	"sk-provider-0123456789", "header-0123456789abcdef", "aws-secret-0123456789abcdef", "hvs.0123456789abcdef", "inline-0123456789abcdef", "hook-0123456789abcdef", "jwks-0123456789abcdef",
+	"sk-provider-0123456789", "header-0123456789abcdef", "aws-secret-0123456789abcdef", "hvs.0123456789abcdef", "inline-0123456789abcdef", "hook-0123456789abcdef", "jwks-0123456789abcdef", "dotted-0123456789abcdef",
 }
 
 // fill gives a gateway an object of every kind, and returns the secret and the id of an API key.
@@ -38,7 +38,7 @@ func fill(g *gatewaytest.Gateway) (key, id string) {
 	g.Admin("PUT", "/v1/admin/organisation", json.RawMessage(`{"auth_settings":{"jwt":[{"issuer":"https://id.example.com","audience":["gw"],"jwks_url":["https://id.example.com/keys?token=jwks-0123456789abcdef"]}]}}`))
 	post("/v1/admin/users/invites", `{"email":"pending@example.com","role":"member","workspaces":[]}`)
 	post("/v1/secret-references", `{"name":"OpenAI","slug":"openai","manager_type":"hashicorp_vault","auth_config":{"vault_auth_type":"token","vault_addr":"https://vault.example.com","vault_token":"hvs.0123456789abcdef"},"secret_path":"kv/openai","secret_key":"key"}`)
-	post("/v1/integrations", `{"name":"Bedrock","slug":"aws","ai_provider_id":"bedrock","configurations":{"aws_auth_type":"accessKey","aws_region":"eu-west-1","aws_access_key_id":"AKIA0123456789","aws_secret_access_key":"aws-secret-0123456789abcdef","custom_headers":{"X-Team":"header-0123456789abcdef"}}}`)
+	post("/v1/integrations", `{"name":"Bedrock","slug":"aws","ai_provider_id":"bedrock","configurations":{"aws_auth_type":"accessKey","aws_region":"eu-west-1","aws_access_key_id":"AKIA0123456789","aws_secret_access_key":"aws-secret-0123456789abcdef","custom_headers":{"X-Team":"header-0123456789abcdef","X.Dotted":"dotted-0123456789abcdef"}}}`)
 	g.Admin("PUT", "/v1/integrations/aws/workspaces", json.RawMessage(`{"workspaces":[{"id":"team","enabled":true,"usage_limits":[{"type":"cost","credit_limit":5,"periodic_reset":"monthly"}]}]}`))
 	post("/v1/integrations", `{"name":"By reference","slug":"ref","ai_provider_id":"openai","secret_mappings":[{"target_field":"key","secret_reference_id":"openai"}]}`)
 	post("/v1/virtual-keys", `{"name":"Own","slug":"own","provider":"openai","key":"sk-provider-0123456789"}`)

@@ -5,6 +5,7 @@ package comparison
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -50,11 +51,15 @@ func contain(values []string, part string) bool {
 }
 
 func matches(rules []string) (Func, error) {
+	size := 0
 	patterns := make([]*jsregexp.Regexp, 0, len(rules))
 	for _, rule := range rules {
 		re, _, _, err := jsregexp.Parse(rule)
 		if err != nil {
 			return nil, err
+		}
+		if size += re.Size(); size > jsregexp.MaxSize {
+			return nil, fmt.Errorf("expected regular expressions of at most %d characters together once their repetitions are written out", jsregexp.MaxSize)
 		}
 		patterns = append(patterns, re)
 	}

@@ -104,6 +104,9 @@ func (d Dialect) run(t *testing.T, a *Archive) {
 		return
 	}
 	a.Check(t, "upstream.txt", request(t, call, r))
+	if r.Warnings != nil {
+		a.Check(t, "warnings.txt", []byte(strings.Join(r.Warnings, "\n")+"\n"))
+	}
 	if whole := a.Read("answer.json"); whole != nil {
 		if r.Answer == nil {
 			t.Fatal("the answer passes")

@@ -125,7 +125,7 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 		workspaces: storage.NewCached(db, storage.NewCollection("workspace", func(w *Workspace) string { return w.ID },
 			storage.Index[Workspace]{Name: bySlug, Unique: true, Keys: func(w *Workspace) []string { return []string{w.Slug} }},
 			storage.Index[Workspace]{Name: inAll, Counted: true, Max: MaxWorkspaces, Rows: "workspaces of an organisation", Keys: func(*Workspace) []string { return []string{""} }},
-			storage.Index[Workspace]{Name: byName, Memory: true, Keys: func(w *Workspace) []string { return []string{fold(w.Name)} }})),
+			storage.Index[Workspace]{Name: byName, Memory: true, Keys: (*Workspace).names})),
 		removals: storage.NewCached(db, storage.NewCollection("workspace-removal", func(r *Removal) string { return r.WorkspaceID })),
 		now:      now,
 		random:   random,
@@ -232,8 +232,17 @@ func (d *Directory) WorkspacesNamed(name string) []*Workspace {
 	return d.workspaces.Where(byName, fold(name))
 }
 
-// SameName reports whether two names differ in nothing but their case.
-func SameName(a, b string) bool { return fold(a) == fold(b) }
+// SameName reports whether a is the name b of a workspace, whatever its case, with or without the emoji that that begins with.
+func SameName(a, b string) bool { return fold(a) == fold(b) || fold(a) == fold(PlainName(b)) }
+
+// names returns what the workspace is found by: its name, and that without the emoji.
+func (w *Workspace) names() []string {
+	all := []string{fold(w.Name)}
+	if plain := fold(PlainName(w.Name)); plain != all[0] {
+		all = append(all, plain)
+	}
+	return all
+}
 
 func fold(name string) string { return strings.ToLower(name) }
 

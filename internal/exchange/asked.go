@@ -23,6 +23,8 @@ type asked struct {
 	fault   string
 
 	background bool
+	slower     int64 // how many times longer speech is than at the usual speed; 0: it is not
+	charges    charges
 
 	own  []string
 	seen [4]bool // of own
@@ -38,6 +40,8 @@ var (
 	choiceNames = map[string]bool{
 		"n": true, "bestof": true, "candidatecount": true, "numreturnsequences": true, "numgenerations": true, "numresults": true,
 		"numcompletions": true, "numcandidates": true, "beamwidth": true, "numbeams": true,
+		// Of images:
+		"samples": true, "numsamples": true, "numimages": true, "numoutputs": true, "numberofimages": true, "samplecount": true, "imagecount": true, "batchsize": true,
 	}
 	containers = map[string]bool{
 		"options": true, "generationconfig": true, "inferenceconfig": true, "textgenerationconfig": true, "parameters": true, "extrabody": true,
@@ -72,6 +76,9 @@ func (q *asked) object(r *jsonscan.Reader, m *metering, top bool) {
 			q.named = max(q.named, q.number(name, r))
 		case choiceNames[string(folded)]:
 			q.choices = max(q.choices, q.number(name, r))
+		case string(folded) == "speed" && m.how == unreported:
+			q.speed(r)
+		case q.charges.member(folded, r):
 		case !top:
 		case containers[string(folded)]:
 			q.object(r, m, false)
@@ -124,6 +131,14 @@ func (q *asked) ownBound(name []byte, r *jsonscan.Reader) bool {
 		return true
 	}
 	return false
+}
+
+// speed reads how fast speech is.
+func (q *asked) speed(r *jsonscan.Reader) {
+	speed, err := strconv.ParseFloat(strings.Trim(string(r.Value()), `"`), 64)
+	if err == nil && speed < 1 {
+		q.slower = max(q.slower, int64(math.Ceil(1/max(speed, slowestSpeech))))
+	}
 }
 
 // number reads a whole number; -1: it is negative, or null. Text with a number counts, too, as some
@@ -233,7 +248,7 @@ func contentOf(body []byte) (c content) {
 // word looks at a string, of which text is the rest of the body.
 func (c *content) word(text []byte) {
 	const longest = 32
-	if len(text) == 0 || strings.IndexByte("abcdfgilmpruvwx", text[0]) < 0 {
+	if len(text) == 0 || strings.IndexByte("abcdfgilmpruvwx", text[0]|0x20) < 0 {
 		return
 	}
 	for _, begins := range unseenBeginnings {
@@ -246,6 +261,10 @@ func (c *content) word(text []byte) {
 	}
 	word, after := text[:end], bytes.TrimLeft(text[end+1:], " \t\r\n")
 	value, member := bytes.CutPrefix(after, []byte(":"))
+	if member && hasCapital(word) && !unseenMembers[string(word)] { // as some servers take it
+		var room [longest]byte
+		word = appendLower(room[:0], word)
+	}
 	switch {
 	case member && unseenMembers[string(word)]:
 		c.unseen = c.unseen || !bytes.HasPrefix(bytes.TrimLeft(value, " \t\r\n"), []byte("null"))
@@ -257,6 +276,16 @@ func (c *content) word(text []byte) {
 	if string(word) == "image_url" && member || string(word) == "image" {
 		c.images++
 	}
+}
+
+// hasCapital reports whether a name has one of the letters A to Z.
+func hasCapital(name []byte) bool {
+	for _, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			return true
+		}
+	}
+	return false
 }
 
 // escapesLetters reports whether a body spells a letter as an escape, as no encoder does: what is

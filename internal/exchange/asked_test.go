@@ -109,6 +109,8 @@ func TestWhatABodyAsksForIsRead(t *testing.T) {
 		`{"generationConfig":{"maxOutputTokens":70,"candidateCount":2}}`: {chat, -1, 70, 2, 1},
 		`{"inferenceConfig":{"maxTokens":70}}`:                           {chat, -1, 70, 1, 1},
 		`{"parameters":{"max_new_tokens":70,"num_return_sequences":2}}`:  {chat, -1, 70, 2, 1},
+		`{"prompt":"a","n":1,"samples":5,"max_tokens":5}`:                {chat, 5, 5, 5, 1},
+		`{"prompt":"a","numberOfImages":3,"max_tokens":5}`:               {chat, 5, 5, 3, 1},
 		`{"metadata":{"max_tokens":70}}`:                                 {chat, -1, 0, 1, 1},
 		`{"max_tokens":5,"prompt":["a","b"]}`:                            {completion, 5, 5, 1, 2},
 		`{"max_tokens":5,"prompt":[[1,2],[3]]}`:                          {completion, 5, 5, 1, 2},

@@ -79,6 +79,9 @@ func (c *Call) TokenLimits() *policies.TokenLimits {
 // TokenLimits is [Call.TokenLimits] of the attempt's call.
 func (a *Attempt) TokenLimits() *policies.TokenLimits { return a.call.TokenLimits() }
 
+// Reads is [Call.Reads] of the attempt's call.
+func (a *Attempt) Reads() bool { return a.call.Reads() }
+
 // PromptByTarget is [Call.PromptByTarget] of the attempt's call.
 func (a *Attempt) PromptByTarget() bool { return a.call.PromptByTarget() }
 

@@ -95,7 +95,7 @@ func (a *Attempt) unnamed(l *Line) string {
 			case value.Type == gjson.Null, name.Str == "model":
 				return true
 			case strings.EqualFold(name.Str, "model"), strings.EqualFold(name.Str, "models"), validation.NamesModels(name.Str),
-				slices.Contains(l.Endpoint.Models, name.Str) && hasModel(name.Str, value):
+				slices.Contains(l.Endpoint.Models, strings.ToLower(name.Str)) && hasModel(strings.ToLower(name.Str), value):
 				member = name.Str
 			}
 			return member == ""
@@ -114,7 +114,7 @@ func (a *Attempt) lineDemand(l *Line) estimate.Demand {
 		d := a.demandOf(&m, a.call.Endpoint.Name, a.Model)
 		a.addJSON(&d, &m, l.Body)
 		d.Unmetered, d.Epochs = "", l.Epochs // what members of an example say bounds nothing
-		d.WebSearches, d.FileSearches = 0, 0
+		d.WebSearches, d.FileSearches, d.Searches, d.Unpriced = 0, 0, false, ""
 		return d
 	}
 	m := l.Endpoint.metering
@@ -133,6 +133,9 @@ func (a *Attempt) lineDemand(l *Line) estimate.Demand {
 		return d
 	}
 	a.addJSON(&d, &m, l.Body)
+	if d.Searches && d.Unpriced == "" { // which the output does not say
+		d.Unpriced = "searches of the web in a batch"
+	}
 	if l.Record && d.Named > 0 { // Converse has its own name for it
 		d.Most = d.Named
 	}

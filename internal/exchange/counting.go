@@ -149,7 +149,7 @@ func (x *Exchange) countText() {
 			do()
 		}
 	}
-	if !x.Gateway.Texts.Add(len(a.sample.buffer.b), func() {
+	if !x.Gateway.Texts.Add(x.Caller.WorkspaceID, len(a.sample.buffer.b), func() {
 		a.countSample()
 		end()
 	}) {

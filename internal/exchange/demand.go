@@ -10,7 +10,7 @@ import (
 // Demand is that of a call without a target, of which nothing is known.
 func (c *Call) Demand(*estimate.Estimator) estimate.Demand {
 	m := c.metering()
-	return estimate.Demand{Most: -1, Free: m.how == free, Unmetered: unmeteredBecause(&m)}
+	return estimate.Demand{Most: -1, Free: m.how == free, Unmetered: unmeteredBecause(&m), Unpriced: m.charge}
 }
 
 func unmeteredBecause(m *metering) string {
@@ -48,7 +48,7 @@ func (a *Attempt) demandOf(m *metering, endpoint, model string) estimate.Demand 
 	d := estimate.Demand{
 		Model: estimate.Model{Workspace: a.call.Caller.WorkspaceID, Provider: saved(a.Route), Name: model, Endpoint: endpoint},
 		Most:  m.answer, Free: m.how == free, Unmetered: unmeteredBecause(m), Unreported: m.how == unreported,
-		Media: m.images || m.audio || m.how == unreported || endpoint == realtime, Price: a.price(model),
+		Media: m.images || m.audio || m.how == unreported || endpoint == realtime, Price: a.price(model), Unpriced: m.charge,
 	}
 	if base := a.Route.BaseURL; base != nil && !a.Route.Stored {
 		d.Model.Host = base.Host
@@ -60,7 +60,10 @@ func (a *Attempt) demandOf(m *metering, endpoint, model string) estimate.Demand 
 func (a *Attempt) addJSON(d *estimate.Demand, m *metering, body []byte) {
 	q, in := parametersOf(body, m), contentOf(body)
 	d.Bytes, d.Tokens, d.Images, d.HasUnseen = in.text, in.tokens+q.tokens, in.images, in.unseen
-	if in.webSearch {
+	q.charges.model(d.Model.Name)
+	q.charges.addTo(d)
+	d.Searches = d.Searches && a.Route.Dialect != "anthropic" // which says it
+	if in.webSearch {                                         // somewhere in the body
 		d.WebSearches = maxSearches
 	}
 	if in.fileSearch {
@@ -79,7 +82,7 @@ func (a *Attempt) addJSON(d *estimate.Demand, m *metering, body []byte) {
 	}
 	switch {
 	case m.how == unreported: // speech
-		d.Most = estimate.Times(d.Bytes, tokensOfSpeech)
+		d.Most = estimate.Times(speechOf(body, d.Bytes), max(q.slower, 1))
 		d.Named, d.Choices = 0, 1
 	case m.pages:
 		if d.Pages = q.pages; d.Pages <= 0 {
@@ -96,6 +99,17 @@ const (
 	audioBytesPerToken = 16 // of audio, that make a token at least
 	milliPerSecond     = 1000
 )
+
+// speechOf returns how many tokens of audio the speech of a body has at most, of whose bytes so many are text.
+func speechOf(body []byte, text int64) (tokens int64) {
+	tokens = estimate.Times(text, tokensOfSpeech)
+	for _, c := range body {
+		if c >= '0' && c <= '9' {
+			tokens += tokensOfDigit - tokensOfSpeech
+		}
+	}
+	return tokens
+}
 
 // addUpload sets what a body that passes through may use, which has size bytes once it is decoded.
 func addUpload(d *estimate.Demand, m *metering, size int64) {
@@ -265,11 +279,14 @@ func (a *Attempt) used(m *meter) (b booked) {
 	case a.Usage.Known: // until the answer broke off
 		b.estimate(a, m)
 		u = b.usage
-	case u.Pages > 0, u.Milliseconds > 0:
+	case u.Pages > 0, u.Milliseconds > 0 && a.Failure == "" && (d.Price == nil || d.Price.Hears()):
 	case answered && d.Unreported:
 		u = m.most
 	case answered:
-		b.estimate(a, m)
+		heard := u.Milliseconds
+		if b.estimate(a, m); heard > 0 {
+			b.usage.Milliseconds = heard
+		}
 		u = b.usage
 	case a.Abandoned:
 		u = e.Likely(d, &m.most, 0)
@@ -277,6 +294,9 @@ func (a *Attempt) used(m *meter) (b booked) {
 	default: // unless each call costs something
 		b.cost, b.priced = a.cost(a.ProviderStatus)
 		return b
+	}
+	if d.Searches && u.WebSearches == 0 { // its answer does not say it
+		u.WebSearches = 1
 	}
 	likely := *a
 	likely.Usage = Usage{Known: true, Usage: u}

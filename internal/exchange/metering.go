@@ -24,6 +24,9 @@ type metering struct {
 	// answered before it is done.
 	prompts, images, pages, audio, background bool
 
+	// charge is what it costs besides tokens that no list has a price of; "": nothing.
+	charge string
+
 	// lines: it makes something of the lines of a file, later: calls, whose usage is in the file with their answers, or a model
 	// that is trained on them, how much the provider says of the job.
 	lines bool
@@ -41,7 +44,9 @@ const (
 
 const (
 	tokensOfMadeImage = 16 << 10 // at most, of an image that a model makes
-	tokensOfSpeech    = 2        // of audio for a byte of text, at most
+	tokensOfSpeech    = 2        // of audio for a byte of text, at most, at the usual speed
+	tokensOfDigit     = 10       // of audio for a digit, which is a word when it is read
+	slowestSpeech     = 0.25     // of the usual speed
 	maxMadeImages     = 10       // of a form, whose n is not read
 )
 
@@ -128,7 +133,7 @@ var meterings = map[string]metering{
 	"POST /v1/vector_stores/{id}/files/{file_id}":                withoutUse,
 	"POST /v1/vector_stores/{id}/file_batches":                   withoutUse,
 	"POST /v1/vector_stores/{id}/file_batches/{batch_id}/cancel": withoutUse,
-	"POST /v1/containers":                                        withoutUse,
+	"POST /v1/containers":                                        {how: free, charge: "a container of the provider"},
 	"POST /v1/containers/{id}/files":                             withoutUse,
 	"POST /v1/conversations":                                     withoutUse,
 	"POST /v1/conversations/{id}":                                withoutUse,
@@ -203,6 +208,22 @@ func (c *Call) metering() metering {
 	}
 	return passedMetering(c.Path)
 }
+
+// Reads reports whether no model answers the call, and it names none: it lists, reads, uploads or ends something.
+func (c *Call) Reads() bool {
+	if c.Model != "" || c.unread != read {
+		return false
+	}
+	m := &c.Endpoint.metering
+	if c.Endpoint == &passThrough {
+		passed := c.metering()
+		m = &passed
+	}
+	return m.how == free && m.charge == ""
+}
+
+// Hears reports whether audio is sent, which is heard.
+func (e *Endpoint) Hears() bool { return e.metering.audio }
 
 // UsesModel reports whether the call itself uses tokens: lists and reads do not, nor does one that makes a batch.
 func (c *Call) UsesModel() bool {

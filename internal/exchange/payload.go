@@ -310,7 +310,7 @@ func (p Payload) untranslated() (body []byte, reason string) {
 
 // onlyAppends reports whether the body needs no change but an appended usageOption.
 func (p Payload) onlyAppends(edit *routing.Edit) bool {
-	return edit.Empty() && !p.call.Body.report.Has("stream_options")
+	return edit.Empty() && p.call.Body.report.Span("stream_options").End == 0
 }
 
 // completed returns a config's edit with the gateway's own changes: a text completion's default

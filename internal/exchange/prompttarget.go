@@ -121,7 +121,11 @@ func (r *targetPrompt) fields(p *prompts.Prompt, compiled *prompts.Compiled) *Er
 	} else if err != nil {
 		return badRequest("", "invalid_json", "Invalid request body: "+err.Error())
 	}
-	asked := append(append([]byte(`{"variables":`), variables...), '}')
+	asked := append([]byte(`{"variables":`), variables...)
+	if c.Stream {
+		asked = append(asked, `,"stream":true`...)
+	}
+	asked = append(asked, '}')
 	rendered, err := c.Gateway.Prompts.Render(c.request.Context(), nil, c.Caller.WorkspaceID, compiled, asked)
 	var fault *template.Error
 	switch {

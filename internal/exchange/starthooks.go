@@ -50,6 +50,7 @@ func (p *preparation) runStart(list []*hooks.Hook) *Error {
 		Phase: guardrails.Start, Type: p.Endpoint.Name, Stream: p.Stream, Model: p.Model,
 		Metadata: p.Metadata.All(), Header: p.request.Header, Workspace: p.Caller.WorkspaceID, Caller: p.Caller.ID(),
 	}
+	_, s.OtherModel = p.ModelUnread()
 	if p.Gateway.CheckServices != nil {
 		s.Services = p.Gateway.CheckServices(p.Caller.WorkspaceID, p.Gateway.Through(p.request.Header))
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // A call names its model in its JSON body, in its form, in its query (?model=) or in its path
-// (models/<id>:verb, deployments/<id>/…). If it may be for a model that was not read, it is
+// (models/<id>:verb, deployments/<id>/…, endpoints/<id>/…). If it may be for a model that was not read, it is
 // unread: limits on the model refuse it, and so do edits that cannot be made.
 type unread uint8
 
@@ -224,9 +224,10 @@ func mayNameModel(text string) bool {
 }
 
 // locateInQuery finds the model in the query. It ignores letter case and accepts semicolons as
-// separators, as some servers do.
+// separators, as some servers do. A model in a list (model[]), or in a field with another name for it, is
+// not read.
 func (p *preparation) locateInQuery() {
-	q := p.Query
+	q, found := p.Query, false
 	for start := 0; start <= len(q); {
 		end := start + strings.IndexAny(q[start:], "&;")
 		if end < start {
@@ -236,12 +237,18 @@ func (p *preparation) locateInQuery() {
 		decoded, err := url.QueryUnescape(name)
 		// In Azure's API a deployment is a model.
 		deployment := strings.EqualFold(decoded, "deployment")
-		if err == nil && (deployment || strings.EqualFold(decoded, "model")) {
-			model, err := url.QueryUnescape(value)
-			if err != nil || p.located.model != "" && model != p.located.model {
+		switch {
+		case err != nil:
+		case !deployment && !strings.EqualFold(decoded, "model"):
+			if mayBeModel(decoded) {
 				p.unread = contradictory
 			}
-			p.located.model = model
+		default:
+			model, err := url.QueryUnescape(value)
+			if err != nil || found && model != p.located.model {
+				p.unread = contradictory
+			}
+			p.located.model, found = model, true
 			if deployment {
 				p.located.inPath = true
 			} else {
@@ -250,6 +257,13 @@ func (p *preparation) locateInQuery() {
 		}
 		start = end + 1
 	}
+}
+
+// mayBeModel reports whether some server may read a model in the field of a query with this name, besides
+// model and deployment.
+func mayBeModel(name string) bool {
+	name, _, _ = strings.Cut(strings.TrimSpace(name), "[")
+	return strings.EqualFold(name, "model") || strings.EqualFold(name, "models") || strings.EqualFold(name, "deployment") || validation.NamesModels(name)
 }
 
 // modelInPath returns the model in a path below a base URL, as in APIs other than OpenAI's; "" if
@@ -265,6 +279,11 @@ func modelInPath(path, method string) (model string, ambiguous bool) {
 				return "", true
 			}
 		case "deployments", "engines", "model":
+			end = i + 2
+		case "endpoints": // of SageMaker and Vertex AI
+			if i+2 < len(segments) && segments[i+1] == "openapi" && segments[i+2] == "chat" {
+				continue // Vertex AI's model is in the body
+			}
 			end = i + 2
 		default:
 			continue

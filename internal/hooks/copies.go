@@ -79,7 +79,7 @@ func rebuilt(object []byte, value func(jsonscan.Member) []byte) []byte {
 	b.Open('{')
 	_ = jsonscan.Members(object, func(m jsonscan.Member) error { // it was read before
 		if v := value(m); v != nil {
-			b.Key(string(jsonscan.AppendEscaped(nil, m.Key.String()))).Raw(v)
+			b.Key(m.Key.String()).Raw(v)
 		}
 		return nil
 	})

@@ -321,6 +321,39 @@ func TestWhatNobodyCanReadIsSaid(t *testing.T) {
 	}
 }
 
+// Some providers take a member in any letter case, or the first of two: what they may read instead of what was judged is
+// said to be unread.
+func TestMembersThatMayBeTakenForTheJudgedOnesAreUnread(t *testing.T) {
+	list := parse(t, InputGuardrails, `[{"notNull":{}}]`)
+	for _, c := range []struct{ endpoint, body, why string }{
+		{"chatComplete", `{"messages":[{"role":"user","content":"a"}],"Messages":[]}`, "'Messages' differs from 'messages' in letter case only"},
+		{"chatComplete", `{"messages":[{"role":"user","content":"a"}],"me\u017fsages":[]}`, "'meſsages' differs from 'messages' in letter case only"},
+		{"chatComplete", `{"messages":[],"messages":[{"role":"user","content":"a"}]}`, "'messages' is given twice"},
+		{"chatComplete", `{"messages":[{"role":"system","Role":"user","content":"a"},{"role":"user","content":"a"}]}`, "'Role' differs from 'role' in letter case only"},
+		{"chatComplete", `{"messages":[{"role":"user","role":"system","content":"a"},{"role":"user","content":"a"}]}`, "'role' is given twice"},
+		{"chatComplete", `{"messages":[{"role":"user","content":[{"type":"text","Type":"image_url","text":"a"}]}]}`, "'Type' differs from 'type' in letter case only"},
+		{"messages", `{"System":"a","messages":[{"role":"user","content":"a"}]}`, "'System' differs from 'system' in letter case only"},
+		{"messages", `{"MESSAGES":[{"role":"user","content":"a"}]}`, "'MESSAGES' differs from 'messages' in letter case only"},
+		{"messages", `{"messages":[{"role":"user","content":[{"type":"tool_result","TYPE":"text","content":"a"}]}]}`, "'TYPE' differs from 'type' in letter case only"},
+		{"createModelResponse", `{"input":"a","Instructions":"b"}`, "'Instructions' differs from 'instructions' in letter case only"},
+		{"createModelResponse", `{"input":[{"type":"message","Type":"function_call","role":"user","content":"a"}]}`, "'Type' differs from 'type' in letter case only"},
+		{"createModelResponse", `{"prompt":{"id":"p","variables":{},"Variables":{"a":"b"}}}`, "'Variables' differs from 'variables' in letter case only"},
+		{"complete", `{"prompt":"a","Suffix":"b"}`, "'Suffix' differs from 'suffix' in letter case only"},
+		{"embed", `{"input":"a","Texts":["b"]}`, "'Texts' differs from 'texts' in letter case only"},
+		{"messages", `{"messages":[{"role":"user","content":[{"type":"tool_use","input":{"Type":"a","type":"b","Role":"c"}}]}]}`, ""},
+		{"chatComplete", `{"messages":[{"role":"user","content":"a","Content":"b"}]}`, ""}, // both are judged
+		{"createModelResponse", `{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]}]}`, ""},
+	} {
+		if out := Run(t.Context(), list, guardrails.Subject{Type: c.endpoint, Request: json.RawMessage(c.body)}, false, time.Now); out.Unread != c.why {
+			t.Errorf("%s %s: unread: %q, want %q", c.endpoint, c.body, out.Unread, c.why)
+		}
+	}
+	two := `{"messages":[{"role":"user","content":"a","Content":"b"}]}`
+	if r := Texts("chatComplete", guardrails.Input, []byte(two), Scope{}); len(r.Spans) != 2 {
+		t.Errorf("%s: %v", two, r.Spans)
+	}
+}
+
 // What is wrong with checks is reported all at once, by the paths of a config.
 func TestChecksOfConfigsAreValidated(t *testing.T) {
 	for _, c := range []struct {

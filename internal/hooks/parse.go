@@ -44,7 +44,25 @@ type reader struct {
 	list    List
 	options Options
 	saved   bool // the list is not known
+	regexes *int // the size of those of the checks so far
+	faults  int  // that were reported
 }
+
+func newReader(list List, o Options, report func(path, message string)) *reader {
+	r := &reader{list: list, options: o, regexes: o.Regexes}
+	if r.regexes == nil {
+		r.regexes = new(int)
+	}
+	r.report = func(path, message string) {
+		if r.faults++; r.faults <= maxFaults {
+			report(path, message)
+		}
+	}
+	return r
+}
+
+// maxFaults bounds how many faults of a list are reported.
+const maxFaults = 100
 
 // Options say what is a fault of a hook.
 type Options struct {
@@ -54,7 +72,12 @@ type Options struct {
 	// CheckHost checks where checks send something, such as https://checks.example.com. Its error is shown to the user.
 	// If it is nil, that is checked before something is sent.
 	CheckHost func(host string) error
+	// Regexes counts the size of the regular expressions of all lists of a config; nil: those of the list count alone.
+	Regexes *int
 }
+
+// maxRegexes bounds the regular expressions of the checks of a guardrail, or of a config, in instructions.
+const maxRegexes = 30_000
 
 // phases are when the hooks of the lists run.
 var phases = [Lists]guardrails.Phase{
@@ -99,7 +122,7 @@ func (r *reader) errorf(path, format string, args ...any) {
 // Parse reads a list of a config at a path. raw is valid JSON. Unless [Options] say otherwise, unknown checks,
 // what is wrong with the parameters of checks, and checks that never judge in the list are faults.
 func Parse(list List, path string, raw []byte, o Options, report func(path, message string)) []*Hook {
-	r := &reader{report: report, list: list, options: o}
+	r := newReader(list, o, report)
 	v := gjson.ParseBytes(raw)
 	if !v.IsArray() {
 		r.errorf(path, "expected an array")
@@ -146,10 +169,11 @@ func Parse(list List, path string, raw []byte, o Options, report func(path, mess
 // Saved makes a hook of a saved guardrail's checks and actions. Faults are those of the parameters
 // of checks, too, of unknown checks, and of checks that never judge in the same phase.
 func Saved(checks, actions []byte, o Options, report func(path, message string)) *Hook {
-	r := &reader{report: report, list: BeforeRequest, options: o, saved: true}
+	r := newReader(BeforeRequest, o, report)
+	r.saved = true
 	h := &Hook{Key: key(checks, actions)}
 	h.defaults()
-	if v := gjson.ParseBytes(checks); !v.IsArray() || len(v.Array()) == 0 {
+	if v := gjson.ParseBytes(checks); !v.IsArray() || !v.Get("0").Exists() {
 		r.errorf("checks", "expected an array of at least one check")
 	} else {
 		r.checks(h, "checks", v)
@@ -236,6 +260,9 @@ func (r *reader) object(h *Hook, at string, v gjson.Result) {
 // checks reads a list of checks.
 func (r *reader) checks(h *Hook, at string, v gjson.Result) {
 	v.ForEach(func(_, v gjson.Result) bool {
+		if r.faults >= maxFaults {
+			return false
+		}
 		path := fmt.Sprintf("%s[%d]", at, len(h.Checks))
 		if len(h.Checks) == maxChecks {
 			r.errorf(at, "expected at most %d checks", maxChecks)
@@ -285,6 +312,14 @@ func (r *reader) use(atID, at, id string, parameters json.RawMessage, enabled, o
 		}
 		if !r.options.Broken {
 			r.report(strings.TrimSuffix(at+"."+fault.Name, "."), fault.Message)
+		}
+	}
+	if sized, ok := u.Check.(guardrails.Sized); ok {
+		if *r.regexes += sized.Size(); *r.regexes > maxRegexes {
+			u.Check, u.Err = nil, fmt.Errorf("the regular expressions of the checks are too long together: expected at most %d characters once their repetitions are written out", maxRegexes)
+			if !r.options.Broken {
+				r.report(at, u.Err.Error())
+			}
 		}
 	}
 	if !r.options.Broken {

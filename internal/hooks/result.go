@@ -167,7 +167,7 @@ func (r *Result) grade(h *Hook) {
 	b.Open('{')
 	if f.Metadata != nil {
 		_ = jsonscan.Members(f.Metadata, func(m jsonscan.Member) error { // it is an object
-			b.Key(string(jsonscan.AppendEscaped(nil, m.Key.String()))).Raw(f.Metadata[m.Start:m.End])
+			b.Key(m.Key.String()).Raw(f.Metadata[m.Start:m.End])
 			return nil
 		})
 	}

@@ -34,13 +34,45 @@ func Texts(endpoint string, phase guardrails.Phase, body []byte, scope Scope) Re
 		read = d.answer
 	}
 	if read == nil || jsonscan.Members(body, func(m jsonscan.Member) error {
-		read(w, m.Key.String(), m.Start)
+		key := m.Key.String()
+		w.spelling(&w.given, textMembers, key)
+		read(w, key, m.Start)
 		return nil
 	}) != nil {
 		return Reading{}
 	}
 	w.latest()
-	return Reading{w.spans, w.calls, w.unread}
+	return Reading{w.spans, w.calls, cmp.Or(w.misspelled, w.unread)}
+}
+
+// textMembers are the members of the bodies of calls that have their texts, and kindMembers those of a message, an
+// item or a part that say what it is. Providers differ in which of two they take, and some take one in any letter
+// case, so that no other text may pass beside the one that is judged.
+var (
+	textMembers = []string{"messages", "input", "inputs", "texts", "prompt", "suffix", "system", "instructions", "prediction", "documents"}
+	kindMembers = []string{"role", "type"}
+	variables   = []string{"variables"} // of a saved prompt
+)
+
+// spelling notes that a member of a call may be taken for another one of these: it differs in letter case, or is given twice. given
+// has a bit for each that was given before.
+func (w *walker) spelling(given *uint16, members []string, key string) {
+	if w.answer {
+		return
+	}
+	for i, name := range members {
+		switch bit := uint16(1) << i; {
+		case key == name && *given&bit == 0:
+			*given |= bit
+			return
+		case key == name:
+			w.misspelled = "'" + name + "' is given twice"
+			return
+		case len(key) >= len(name) && strings.EqualFold(key, name):
+			w.misspelled = "'" + guardrails.Excerpt(key) + "' differs from '" + name + "' in letter case only"
+			return
+		}
+	}
 }
 
 // Judged reports whether the calls of an endpoint are judged, and in a phase.
@@ -164,7 +196,9 @@ func responsesRequest(w *walker, key string, at int) {
 	case key == "instructions" && w.scope.Instructions:
 		w.every(at)
 	case key == "prompt": // one that the provider has saved
+		var given uint16
 		w.object(at, func(key string, at int) {
+			w.spelling(&given, variables, key)
 			if key == "variables" {
 				w.every(at)
 			}
@@ -235,7 +269,9 @@ func (w *walker) item(at int) (role string) {
 	case isResult(kind):
 		role = "tool"
 	}
+	var given uint16
 	w.object(at, func(key string, at int) {
+		w.spelling(&given, kindMembers, key)
 		switch {
 		case key == "content_blocks" && w.answer: // they repeat the rest
 			w.thinking(at)
@@ -297,7 +333,9 @@ func (w *walker) part(at int) {
 	kind := w.member(at, "type")
 	called, returned := w.blocks && strings.HasSuffix(kind, "tool_use"), w.blocks && strings.HasSuffix(kind, "tool_result")
 	w.calls = w.calls || called
+	var given uint16
 	w.object(at, func(key string, value int) {
+		w.spelling(&given, kindMembers, key)
 		switch {
 		case called && key == "input":
 			w.within(w.scope.ToolArguments, key, value)

@@ -21,7 +21,11 @@ type walker struct {
 	spans  []Span
 	calls  bool
 	unread string // see [Reading]
-	turns  []turn
+
+	given      uint16 // of textMembers
+	misspelled string // why a member may be taken for another; "": none may
+
+	turns []turn
 }
 
 // A turn is a message: whose it is, and which of the spans are its.

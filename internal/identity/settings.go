@@ -161,6 +161,47 @@ func CheckTexts(m map[string]string) error {
 	return nil
 }
 
+// maxMetadataDepth is how many objects and arrays of metadata may be within each other.
+const maxMetadataDepth = 8
+
+// CheckMetadata checks metadata of calls that is stored: it has the bounds of what calls send.
+func CheckMetadata(m map[string]any) error {
+	if len(m) > maxMetadataMembers {
+		return fmt.Errorf("expected at most %d members", maxMetadataMembers)
+	}
+	return checkMetadata(m, 1)
+}
+
+func checkMetadata(value any, depth int) error {
+	long := func(s string) bool { return utf8.RuneCountInString(s) > maxMetadataText }
+	if text, ok := value.(string); ok && long(text) {
+		return fmt.Errorf("expected texts of at most %d characters", maxMetadataText)
+	}
+	var inner []any
+	switch v := value.(type) {
+	case map[string]any:
+		for key, one := range v {
+			if long(key) {
+				return fmt.Errorf("expected keys of at most %d characters", maxMetadataText)
+			}
+			inner = append(inner, one)
+		}
+	case []any:
+		inner = v
+	default:
+		return nil
+	}
+	if depth > maxMetadataDepth {
+		return fmt.Errorf("expected at most %d objects and arrays within each other", maxMetadataDepth)
+	}
+	for _, one := range inner {
+		if err := checkMetadata(one, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // maxUserKeyTTL is the longest life of user keys, in seconds.
 const maxUserKeyTTL = 10 * 365 * 24 * 60 * 60
 

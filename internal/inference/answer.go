@@ -46,7 +46,7 @@ func (rt *roundTrip) answered(res *http.Response) {
 	rt.annotate(res)
 	switch {
 	case res.StatusCode == http.StatusSwitchingProtocols || res.Body == nil || res.Body == http.NoBody:
-	case media == "text/event-stream" && exchange.Succeeded(res.StatusCode) && res.Header.Get("Content-Encoding") == "":
+	case media == "text/event-stream" && billed(res.StatusCode) && res.Header.Get("Content-Encoding") == "":
 		rt.timing.stallGuard.lift()
 		s := newStream(res.Body, &rt.watcher, rt.timing.limits.idle)
 		s.addedUsage, s.hooks = rt.addedUsage, rt.eventHooks()
@@ -57,9 +57,24 @@ func (rt *roundTrip) answered(res *http.Response) {
 		res.ContentLength = -1 // an error event may follow; it also makes Caddy flush at once
 		delete(res.Header, "Content-Length")
 	default:
-		res.Body = &body{src: res.Body, to: &rt.watcher, json: strings.HasSuffix(media, "json") && exchange.Succeeded(res.StatusCode) && res.Header.Get("Content-Encoding") == ""}
+		b := &body{src: res.Body, to: &rt.watcher}
+		if billed(res.StatusCode) && !x.Endpoint.NotJSON && !soundOrPicture(media) {
+			// JSON is not always called that. Of anything else the bytes count.
+			b.json = res.Header.Get("Content-Encoding") == ""
+			b.counts = !b.json
+		}
+		res.Body = b
 	}
 	rt.timeAnswer(res)
+}
+
+// billed reports whether an answer of this status is one that providers bill for.
+func billed(status int) bool { return status >= 200 && status < 300 }
+
+// soundOrPicture reports whether an answer of this media type has no text.
+func soundOrPicture(media string) bool {
+	kind, _, _ := strings.Cut(media, "/")
+	return kind == "audio" || kind == "video" || kind == "image"
 }
 
 // Why calls failed although their status was 200.
@@ -78,13 +93,14 @@ const maxDescribed = 1 << 20
 
 // A body watches an answer in one piece: the time of its first byte, its usage.
 type body struct {
-	src   io.ReadCloser
-	to    *watcher
-	json  bool
-	tap   tap
-	begun bool   // something of it was read
-	kept  []byte // for a span
-	long  bool   // too long to be kept, or out of memory
+	src    io.ReadCloser
+	to     *watcher
+	json   bool
+	counts bool // its bytes count, which are not read
+	tap    tap
+	begun  bool   // something of it was read
+	kept   []byte // for a span
+	long   bool   // too long to be kept, or out of memory
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -98,6 +114,9 @@ func (b *body) Read(p []byte) (int, error) {
 	if n > 0 {
 		b.begun = true
 		b.to.noteFirstByte()
+		if b.counts {
+			b.to.addBody(n, 0)
+		}
 		if b.json {
 			before := b.tap.texts
 			if !whole {

@@ -174,7 +174,7 @@ func TestWhatIsNotCountedOfAStreamIsEstimated(t *testing.T) {
 	}
 
 	begun, done := make(chan struct{}), make(chan struct{})
-	for !c.gateway.Texts.Add(1<<20, func() { close(begun); <-done }) {
+	for !c.gateway.Texts.Add("ws", 1<<20, func() { close(begun); <-done }) {
 		runtime.Gosched() // the last call's text has just been counted, and is about to make room
 	}
 	<-begun

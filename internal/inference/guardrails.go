@@ -111,8 +111,9 @@ type guard struct {
 
 // subject is what the hooks judge.
 func (g *guard) subject(a *exchange.Attempt, phase guardrails.Phase) guardrails.Subject {
+	_, other := a.ModelUnread()
 	return guardrails.Subject{
-		Phase: phase, Type: g.x.Endpoint.Name, Stream: a.Payload().Streams(), Provider: a.Route.Provider, Model: a.Model, Workspace: g.x.Caller.WorkspaceID, Caller: g.x.Caller.ID(),
+		Phase: phase, Type: g.x.Endpoint.Name, Stream: a.Payload().Streams(), Provider: a.Route.Provider, Model: a.Model, OtherModel: other, Workspace: g.x.Caller.WorkspaceID, Caller: g.x.Caller.ID(),
 		Metadata: g.x.Metadata.All(), Header: g.x.Header(), Request: g.request, Services: g.f.Checks.For(g.f.client, g.x.Caller.WorkspaceID, g.x.Gateway.Through(g.x.Header())),
 	}
 }

@@ -37,7 +37,7 @@ type tap struct {
 // members are the raw values of an answer's members; nil: it does not have it, or it is longer
 // than maxMember.
 type members struct {
-	id, model, usage, usageInfo, failure, choices, object []byte
+	id, model, usage, usageInfo, failure, choices, object, duration []byte
 
 	output []byte // of any length; nil: hosted has what a tap found
 	hosted hosted
@@ -88,6 +88,8 @@ func (m *members) of(key []byte) *[]byte {
 		return &m.choices
 	case "object":
 		return &m.object
+	case "duration":
+		return &m.duration
 	}
 	return nil
 }

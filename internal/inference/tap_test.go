@@ -12,7 +12,7 @@ import (
 
 // named are the members by their names.
 func (m *members) named() map[string][]byte {
-	return map[string][]byte{"id": m.id, "model": m.model, "usage": m.usage, "usage_info": m.usageInfo, "error": m.failure, "object": m.object}
+	return map[string][]byte{"id": m.id, "model": m.model, "usage": m.usage, "usage_info": m.usageInfo, "error": m.failure, "object": m.object, "duration": m.duration}
 }
 
 // anything is a random value, with what a tap could take for something else.

@@ -20,6 +20,9 @@ func (w *watcher) book(m *members) {
 	if pages, given := usage.Count(m.usageInfo, "pages_processed"); given { // of OCR
 		w.attempt.Usage.Pages = pages
 	}
+	if u := &w.attempt.Usage; w.x.Endpoint.Hears() && !u.Known && u.Milliseconds == 0 { // of audio, in an answer without a usage
+		u.Milliseconds = usage.Seconds(m.duration)
+	}
 	if w.x.Endpoint.Name == exchange.CreateResponse { // whose usage does not say it
 		found := m.hosted
 		if m.output != nil {

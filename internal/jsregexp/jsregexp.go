@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp/syntax"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dlclark/regexp2/v2"
@@ -18,6 +20,9 @@ import (
 const (
 	// MaxPattern bounds a pattern, in bytes.
 	MaxPattern = 16 << 10
+	// MaxSize bounds what a pattern is compiled to, in instructions of Go's engine. It is found before
+	// the pattern is compiled: a{1,999} has a thousand of them.
+	MaxSize = 10_000
 	// Timeout bounds a call that searches with the backtracking engine, or for all matches. Each
 	// byte of the text adds perByte, several times what engines take that backtrack little, so that
 	// what else the machine does decides nothing about long texts.
@@ -40,7 +45,11 @@ type Regexp struct {
 	linear    *textsearch.Regexp // nil: backtracks is used
 	backtrack *regexp2.Regexp    // nil: linear is used
 	anchored  bool
+	size      int
 }
+
+// compiling has one pattern compiled at a time, which takes many times the memory that it has then.
+var compiling sync.Mutex
 
 // Compile compiles a pattern. The flags are those of JavaScript: i, m and s change what matches;
 // d, g, u, v and y are accepted and change nothing.
@@ -65,11 +74,18 @@ func Compile(pattern, flags string) (*Regexp, error) {
 			return nil, fmt.Errorf("unknown flag %q, expected d, g, i, m, s, u, v or y", f)
 		}
 	}
-	re := new(Regexp)
+	re := &Regexp{size: len(pattern)}
 	if linear, anchored, ok := translate(pattern, strings.Contains(own, "s")); ok {
 		if own != "" {
 			linear = "(?" + own + ")" + linear
 		}
+		if tree, err := syntax.Parse(linear, syntax.Perl); err == nil {
+			if re.size = textsearch.Size(tree, MaxSize); re.size > MaxSize {
+				return nil, fmt.Errorf("expected a regular expression of at most %d characters once its repetitions are written out", MaxSize)
+			}
+		}
+		compiling.Lock()
+		defer compiling.Unlock()
 		if compiled, err := textsearch.Compile(linear); err == nil {
 			re.linear, re.anchored = compiled, anchored
 			return re, nil
@@ -97,6 +113,9 @@ func Parse(rule string) (re *Regexp, literal, global bool, err error) {
 func isFlags(s string) bool {
 	return strings.Trim(s, "dgimsuvy") == ""
 }
+
+// Size is how many instructions the expression has, about.
+func (re *Regexp) Size() int { return re.size }
 
 // Linear reports whether a search takes linear time.
 func (re *Regexp) Linear() bool { return re.linear != nil }

@@ -30,20 +30,22 @@ func (x *session) settingsOf(c *credentials.Credential) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return routing.ReplaceSecrets(string(c.ModelConfig), func(path, masked string) (string, error) {
-		first, rest, nested := strings.Cut(path, ".")
-		s, ok := settings[first]
-		switch {
-		case !ok:
-			return masked, nil
-		case nested: // a header
-			var headers map[string]string
-			if err := stdjson.Unmarshal([]byte(s.Reveal()), &headers); err != nil {
-				return "", err
-			}
-			return headers[rest], nil
+	var headers map[string]string
+	if s, ok := settings[credentials.CustomHeaders]; ok {
+		if err := stdjson.Unmarshal([]byte(s.Reveal()), &headers); err != nil {
+			return "", err
 		}
-		return s.Reveal(), nil
+	}
+	return routing.ReplaceSecrets(string(c.ModelConfig), func(path, masked string) (string, error) {
+		if s, ok := settings[path]; ok {
+			return s.Reveal(), nil
+		}
+		for name, value := range headers {
+			if path == routing.PathIn(credentials.CustomHeaders, name) {
+				return value, nil
+			}
+		}
+		return masked, nil
 	})
 }
 

@@ -99,9 +99,9 @@ func (w *whole) references() *stores.References {
 			return h.Misplaced(to.Phase)
 		},
 		Prompt: func(workspace, reference string) bool {
-			name, which, _ := strings.Cut(reference, "@")
+			name, which, named := strings.Cut(reference, "@")
 			p, ok := find(w, "prompts", name, slugOfPrompt)
-			if !ok || !p.VisibleIn(workspace) || p.Partial || p.Archived {
+			if !ok || named && which == "" || !p.VisibleIn(workspace) || p.Partial || p.Archived {
 				return false
 			}
 			_, ok = p.Version(which, func(name string) (string, bool) {

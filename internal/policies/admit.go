@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,9 +48,10 @@ type Denial struct {
 	Group string // the value key of the counter; "default": there is just one
 	Needs int64  // what the call may use, in the units of the policy's type
 
-	// UnknownPrice: the price of the call's model is not known. Spent: the budget has no
+	// UnknownPrice: the price of the call's model is not known, or that of Unpriced. Spent: the budget has no
 	// room for the call, and not only because of what others have reserved; no retry helps.
 	UnknownPrice, Spent bool
+	Unpriced            string
 	// Never: the call may use more than a rate limit ever allows at once.
 	Never bool
 	// Batches: what batches and fine-tuning jobs hold of the budget keeps the call out, whatever becomes of other calls. They may hold it for days.
@@ -154,6 +156,7 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 	claims := few[:0]
 	v.refs, v.matched = v.few[:0], v.fewMatched[:0]
 	alias, unread := f.ModelUnread()
+	reads := f.Reads()
 	now := l.now()
 	if t := f.TokenLimits(); t != nil && !l.tokens.use(workspace, t, now) {
 		return false, nil, errTooManyTokens
@@ -163,7 +166,7 @@ func (l *Limits) admit(ctx context.Context, v *Verdict, workspace string, f Call
 	rules := a.byWorkspace[workspace].of(f, unread, a.allWorkspaces.of(f, unread, someRules[:0]))
 	for _, list := range [...][]*Rule{rules, carried[0], carried[1], carried[2], carried[3], carried[4], carried[5]} {
 		for _, r := range list {
-			if !ask.includes(r, f) {
+			if !ask.includes(r, f) || reads && !r.hasCondition(KeyEndpoint) {
 				continue
 			}
 			if !unread || !r.undecided(f, alias) {
@@ -222,7 +225,8 @@ func (v *Verdict) claim(claims []ledger.Claim, workspace string, r *Rule, f Call
 		switch {
 		case v.demand.Failed != nil:
 			return claims, v.demand.Failed
-		case unread && v.demand.Lines == nil && (denied != nil && denied.UnknownPrice || counts && r.Type == Cost):
+		case r.Type == Cost && v.demand.Lines != nil && v.demand.Lines.Others && (counts || denied != nil && denied.UnknownPrice),
+			unread && v.demand.Lines == nil && (denied != nil && denied.UnknownPrice || counts && r.Type == Cost):
 			v.Undecided = r // it may be answered by a dearer model than the one that was read
 			return claims, nil
 		case denied != nil:
@@ -278,7 +282,7 @@ func (v *Verdict) asks(f Call) *estimate.Demand {
 	if v.demand == nil {
 		demand := f.Demand(v.limits.learned)
 		v.demand, v.most = &demand, v.limits.learned.Most(&demand)
-		if demand.Lines == nil && demand.Bytes >= leastCounted {
+		if demand.Lines == nil && demand.Bytes > 0 {
 			v.text, _ = f.(TextCounter)
 		}
 	}
@@ -304,6 +308,8 @@ func (c ofModel) Attribute(key string) (value, alias string, ok bool) {
 func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call, of *estimate.LinesOf) (counts bool, denied *Denial) {
 	d := v.asks(f)
 	switch {
+	case r.Type == Cost && d.Unpriced != "" && d.Unmetered == "" && !r.allowsUnknownPrice:
+		return false, &Denial{UnknownPrice: true, Unpriced: d.Unpriced}
 	case d.Free:
 		return false, nil
 	case d.Unmetered != "":
@@ -340,11 +346,23 @@ func (v *Verdict) estimate(c *ledger.Claim, r *Rule, f Call, of *estimate.LinesO
 		case r.allowsUnknownPrice:
 			c.Units = int64(cost)
 		default:
-			return false, &Denial{UnknownPrice: true}
+			denied = &Denial{UnknownPrice: true}
+			if d.Lines != nil {
+				denied.Unpriced = d.Lines.Charge
+			}
+			return false, denied
 		}
 	}
 	if !d.Bounded() && c.Limit > 0 { // a bound that is only learned must not be one that nothing fits
 		c.Units = min(c.Units, c.Limit)
+	}
+	if known, guess := v.limits.learned.Known(d, most); guess {
+		least := estimate.Sum(known.Prompt, known.Completion)
+		if r.Type == Cost {
+			cost, _ := d.Cost(&known)
+			least = int64(cost)
+		}
+		c.Least = min(max(least, 1), c.Units)
 	}
 	return true, nil
 }
@@ -375,7 +393,7 @@ func (v *Verdict) decide(decision ledger.Decision, claims []ledger.Claim) {
 		d := &Denial{Rule: r, State: s}
 		for j := range claims { // of the models of a batch, which may share a counter
 			if claims[j].Key == claims[i].Key {
-				d.Needs = estimate.Sum(d.Needs, claims[j].Units)
+				d.Needs = estimate.Sum(d.Needs, cmp.Or(claims[j].Least, claims[j].Units))
 			}
 		}
 		switch {

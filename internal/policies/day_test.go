@@ -43,6 +43,7 @@ func (c *keyCall) Attribute(key string) (value, alias string, ok bool) {
 
 func (*keyCall) ModelUnread() (alias string, unread bool)     { return "", false }
 func (*keyCall) PromptByTarget() bool                         { return false }
+func (*keyCall) Reads() bool                                  { return false }
 func (*keyCall) TokenLimits() *TokenLimits                    { return nil }
 func (c *keyCall) Demand(*estimate.Estimator) estimate.Demand { return c.demand }
 

@@ -99,7 +99,22 @@ func Open(ctx context.Context, db *storage.DB, l ledger.Counter, now func() time
 	p.restoreBatches(ctx)
 	p.loops.Go(p.sendAlerts)
 	p.loops.Go(p.expire)
+	p.loops.Go(p.reduceLeases)
 	return p, err
+}
+
+// reduceLeases gives back leases that a crash would count as used, until the limits are closed.
+func (l *Limits) reduceLeases() {
+	ticker := time.NewTicker(5 * time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			l.ledger.ReduceLeases()
+		case <-l.ctx.Done():
+			return
+		}
+	}
 }
 
 // Close ends what is done in the background.

@@ -33,6 +33,8 @@ type Call interface {
 	ModelUnread() (alias string, unread bool)
 	// PromptByTarget reports whether the attribute prompt depends on the target.
 	PromptByTarget() bool
+	// Reads reports whether no model answers the call, and it names none, such as a list: only policies count it that have a condition on its endpoint.
+	Reads() bool
 	// TokenLimits returns the limits of the JSON Web Token by which the caller was identified; nil: there are none.
 	TokenLimits() *TokenLimits
 	// Demand returns what the call asks for, of which what was learned says how much the calls of a batch may use. It is
@@ -142,6 +144,11 @@ func (p *Policy) undecided(f Call, alias string) bool {
 		}
 	}
 	return depends
+}
+
+// hasCondition reports whether a policy has a condition on a key.
+func (p *Policy) hasCondition(key string) bool {
+	return slices.ContainsFunc(p.Conditions, func(c Condition) bool { return c.Key == key })
 }
 
 // mightHold reports whether a condition on the model could match an unknown model. It

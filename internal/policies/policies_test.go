@@ -27,6 +27,12 @@ func (c call) ModelUnread() (alias string, unread bool) {
 	return f[1], ok
 }
 
+// Reads: a call with the key "reads" does.
+func (c call) Reads() bool {
+	_, ok := c["reads"]
+	return ok
+}
+
 // PromptByTarget: the prompts of a call with the key "prompts" are those of its targets.
 func (c call) PromptByTarget() bool {
 	_, ok := c["prompts"]

@@ -274,6 +274,32 @@ func TestAPolicyOfZeroRefusesEverythingAndNamesATimeThatExists(t *testing.T) {
 	}
 }
 
+// A call that no model answers is counted only by policies with a condition on its endpoint.
+func TestReadsCountWhereTheirEndpointIsNamed(t *testing.T) {
+	reads := call{"reads": {}, KeyEndpoint: {"listFiles"}, KeyWorkspace: {"ws-1"}}
+	for _, c := range []struct {
+		condition *Condition
+		counts    bool
+	}{
+		{nil, false},
+		{&Condition{Key: KeyWorkspace, Values: []string{"ws-1"}}, false},
+		{&Condition{Key: KeyEndpoint, Values: []string{"listFiles"}}, true},
+		{&Condition{Key: KeyEndpoint, Values: []string{"*"}}, true},
+		{&Condition{Key: KeyEndpoint, Values: []string{"*"}, Excludes: []string{"listFiles"}}, false},
+		{&Condition{Key: KeyEndpoint, Values: []string{"chatComplete"}}, false},
+	} {
+		w := newWorld(t)
+		p := Policy{ID: "p", WorkspaceID: "ws-1"}
+		if c.condition != nil {
+			p.Conditions = []Condition{*c.condition}
+		}
+		w.put(RateLimit{Policy: p, Value: 0})
+		if v := w.admit("ws-1", reads); (v.Denied != nil) != c.counts {
+			t.Errorf("%+v: counts %v", c.condition, !c.counts)
+		}
+	}
+}
+
 func TestAPolicyCountsItsOwnWorkspaceOnlyUnlessItCountsEverywhere(t *testing.T) {
 	w := newWorld(t)
 	w.put(RateLimit{Policy: Policy{ID: "own", WorkspaceID: "ws-1"}, Value: 1})

@@ -19,7 +19,7 @@ type TextCounter interface {
 // What is reserved for text is a token for each byte, which no text exceeds. That is four times what most has, so that
 // the tokens are counted of text that would take much of a limit, or that a limit has no room for.
 const (
-	leastCounted = 256 // bytes of text
+	leastCounted = 256 // bytes of text that is counted before it is refused
 	largeShare   = 16  // of a limit
 	mostBytes    = 16  // that a token has, as a rule; text that has no room then is not counted
 
@@ -30,7 +30,7 @@ func newTextCounters() *fairshare.Semaphore { return fairshare.NewSemaphore(runt
 
 // largeText reports whether the text of a call would take so much of a limit that its tokens are counted first.
 func (v *Verdict) largeText(c *ledger.Claim, r *Rule) bool {
-	if v.text == nil {
+	if v.text == nil || v.demand.Bytes < leastCounted {
 		return false
 	}
 	if r.Type == Cost {

@@ -130,6 +130,33 @@ func TestAnUnboundedCallFitsAnEmptyLimit(t *testing.T) {
 	w.must(1, "ws-1", call{})
 }
 
+// Until it is known how long answers are, a call that names no maximum takes what is left of a limit, as long as there is
+// room for its prompt: a small budget is not spent by one short answer.
+func TestAGuessTakesWhatIsLeftOfALimit(t *testing.T) {
+	for kind, prompt := range map[string]int64{Tokens: 100, Cost: 1} { // the price of a prompt is nothing
+		w := newWorld(t)
+		unit := int64(1)
+		if kind == Cost {
+			unit = int64(prices.Dollar) / 100
+		}
+		w.budget(budgetOf(kind, 2000*unit))
+		guess := call{"demand": {"100 -1"}, "price": {"10000"}} // a cent a token
+		for used := int64(0); 2000-used >= prompt; used += 300 {
+			v := w.admit("ws-1", guess)
+			if v.Denied != nil {
+				t.Fatalf("%s: refused with %d used: %+v", kind, used, v.Denied)
+			}
+			if held := w.refused("ws-1", guess, "b"); held.Denied.Spent || held.Denied.RetryAfter <= 0 {
+				t.Errorf("%s: %+v", kind, held.Denied)
+			}
+			w.settle(v, Used{Tokens: 300, Cost: prices.Amount(300 * unit)})
+		}
+		if spent := w.refused("ws-1", guess, "b"); !spent.Denied.Spent || spent.Denied.Needs != prompt {
+			t.Errorf("%s: %+v", kind, spent.Denied)
+		}
+	}
+}
+
 func TestBudgetsOfCostNeedAPrice(t *testing.T) {
 	w := newWorld(t)
 	w.budget(budgetOf(Cost, int64(prices.Dollar)))

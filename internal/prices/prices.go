@@ -137,12 +137,15 @@ var units = [...]unit{
 
 // Indices of units that others are part of.
 const (
-	prompts     = 0
-	cached      = 1
-	written     = 2
-	completions = 6
-	calls       = 10
-	training    = 15
+	prompts      = 0
+	cached       = 1
+	written      = 2
+	completions  = 6
+	calls        = 10
+	audioHours   = 12
+	webSearches  = 13
+	fileSearches = 14
+	training     = 15
 )
 
 const (
@@ -197,6 +200,12 @@ func (p *Price) OnlyCalls() bool {
 	}
 	return true
 }
+
+// Searches reports whether there are prices of searches of the web, and of files.
+func (p *Price) Searches() (web, files bool) { return p[webSearches].known, p[fileSearches].known }
+
+// Hears reports whether audio has a price by its duration.
+func (p *Price) Hears() bool { return p[audioHours].known }
 
 // Cost is what a call cost; known: the model has a price for all that was used. Parts
 // count as far as the whole goes. Who charges neither prompts nor completions gives them

@@ -260,6 +260,13 @@ func givenTwice(name string) error {
 	return &template.Error{Code: validation.DuplicateField, Message: name + ": given twice"}
 }
 
+// What a prompt has for calls that are streamed, and for those that are not, is not rendered for the others, which may
+// not have it.
+const (
+	streamed    = "stream_options"
+	notStreamed = "best_of"
+)
+
 // Render appends the body of a call: the fields of the prompt, overridden by those of
 // body, which is an object with the variables. Partials are looked up in workspace. An
 // error that is caused by the call is a *template.Error, whose Code refers to the
@@ -272,8 +279,11 @@ func (s *Store) Render(ctx context.Context, dst []byte, workspace string, c *Com
 	b := dst
 	b = append(b, '{')
 	first := len(b)
+	streams := false
 	err := jsonscan.Members(body, func(m jsonscan.Member) error {
 		switch {
+		case m.Key.Is("stream"):
+			streams = string(body[m.Start:m.End]) == "true"
 		case m.Key.Is("variables"):
 			if variables != nil {
 				return givenTwice("variables")
@@ -321,7 +331,7 @@ func (s *Store) Render(ctx context.Context, dst []byte, workspace string, c *Com
 	}
 	for i := range c.members {
 		m := &c.members[i]
-		if w.given[i] {
+		if w.given[i] || m.name == streamed && !streams || m.name == notStreamed && streams {
 			continue
 		}
 		if len(b) > first {

@@ -189,9 +189,9 @@ func (s *Store) Get(idOrSlug string) (*Prompt, bool) {
 // shared with it: an id or slug, optionally followed by @ and a version, which is a number, latest or a label. The
 // default is the published version.
 func (s *Store) Find(workspace, reference string, partial bool) (*Prompt, *Version, bool) {
-	name, which, _ := strings.Cut(reference, "@")
+	name, which, named := strings.Cut(reference, "@")
 	p, ok := s.Get(name)
-	if !ok || !p.VisibleIn(workspace) || p.Partial != partial || p.Archived {
+	if !ok || named && which == "" || !p.VisibleIn(workspace) || p.Partial != partial || p.Archived {
 		return nil, nil, false
 	}
 	v, ok := s.Version(p, which)

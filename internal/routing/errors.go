@@ -56,6 +56,9 @@ func (p *parser) errorf(path, format string, args ...any) {
 	p.errors = append(p.errors, f)
 }
 
+// PathIn returns the path of a member of an object at a path, as faults and [ReplaceSecrets] have it.
+func PathIn(path, name string) string { return in(path, name) }
+
 // in returns the path of a member of the value at path.
 func in(path, name string) string {
 	name = credentials.Clip(name)

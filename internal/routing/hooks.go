@@ -9,7 +9,7 @@ import (
 // hooks parses one of the lists of hooks of a target.
 func (p *parser) hooks(t *Target, path, name string, v []byte) {
 	list := hooks.List(slices.Index(hooks.Keys[:], name))
-	t.hooks[list] = hooks.Parse(list, path, v, hooks.Options{Broken: p.options.BrokenChecks, CheckHost: p.options.CheckHost}, func(path, message string) { p.errorf(path, "%s", message) })
+	t.hooks[list] = hooks.Parse(list, path, v, hooks.Options{Broken: p.options.BrokenChecks, CheckHost: p.options.CheckHost, Regexes: &p.checked}, func(path, message string) { p.errorf(path, "%s", message) })
 	for i, h := range t.hooks[list] {
 		if h.Slug != "" {
 			p.refer(Reference{Path: item(path, i), Name: h.Slug, Guardrail: true, Version: h.VersionID, Phase: list.Phase()})

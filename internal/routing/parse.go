@@ -109,6 +109,7 @@ type parser struct {
 	errorSize int            // total bytes of the errors
 	fieldOf   map[string]int // index in config.fields
 	regexes   int            // instructions of all that were compiled
+	checked   int            // size of the regular expressions of checks
 }
 
 // whole reports whether raw is one JSON object within the bounds.

@@ -71,7 +71,7 @@ func TestAQueueWorksInItsOrderAndWithinItsBound(t *testing.T) {
 	var done []int
 	begun, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	add := func(n, bytes int) bool {
-		return q.Add(bytes, func() {
+		return q.Add("a", bytes, func() {
 			if n == 0 {
 				close(begun)
 				<-goOn
@@ -81,7 +81,7 @@ func TestAQueueWorksInItsOrderAndWithinItsBound(t *testing.T) {
 			}
 		})
 	}
-	if !add(0, maxWaiting-2) {
+	if !add(0, 1<<20-2) {
 		t.Fatal("no room in an empty queue")
 	}
 	<-begun
@@ -98,9 +98,46 @@ func TestAQueueWorksInItsOrderAndWithinItsBound(t *testing.T) {
 		t.Errorf("done in the order %v", done)
 	}
 	again := make(chan struct{})
-	for !q.Add(maxWaiting, func() { close(again) }) { // until the last is no longer counted
+	for !q.Add("a", 1<<20, func() { close(again) }) { // until the last is no longer counted
 	}
 	<-again
+}
+
+// Who fills the queue leaves room for others, whose work has its turn before the rest of it.
+func TestAHolderHasItsShareOfTheQueue(t *testing.T) {
+	t.Parallel()
+	var q Queue
+	var order []string
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	if !q.Add("greedy", 1<<10, func() { close(begun); <-goOn }) {
+		t.Fatal("no room in an empty queue")
+	}
+	<-begun
+	n := 1
+	for q.Add("greedy", 1<<10, func() { order = append(order, "greedy") }) {
+		n++
+	}
+	if n != 1<<10 {
+		t.Errorf("one holder has room for %d KiB", n)
+	}
+	for range 2 {
+		for _, name := range []string{"a", "b"} {
+			if !q.Add(name, 16<<10, func() { order = append(order, name) }) {
+				t.Errorf("no room for %s", name)
+			}
+		}
+	}
+	if q.Add("greedy", 1<<10, func() {}) {
+		t.Error("the share of one holder has grown")
+	}
+	close(goOn)
+	q.Close()
+	if got := strings.Join(order[:7], " "); got != "greedy a b greedy a b greedy" || len(order) != n-1+4 {
+		t.Errorf("%d are done, %s first", len(order), got)
+	}
+	if len(q.holders) != 0 || q.bytes != 0 {
+		t.Errorf("%d holders and %d bytes are left", len(q.holders), q.bytes)
+	}
 }
 
 // What waits is done before the queue is closed, and nothing is lost that comes after.
@@ -109,13 +146,13 @@ func TestAQueueIsClosedWhenItsWorkIsDone(t *testing.T) {
 	var q Queue
 	begin, done := make(chan struct{}), 0
 	for range 10 {
-		if !q.Add(1, func() { <-begin; done++ }) {
+		if !q.Add("a", 1, func() { <-begin; done++ }) {
 			t.Fatal("there is no room")
 		}
 	}
 	closed := make(chan struct{})
 	go func() { q.Close(); close(closed) }()
-	for q.Add(0, func() {}) { // until it is closed
+	for q.Add("a", 0, func() {}) { // until it is closed
 		runtime.Gosched()
 	}
 	close(begin)
@@ -123,7 +160,7 @@ func TestAQueueIsClosedWhenItsWorkIsDone(t *testing.T) {
 	if done < 10 {
 		t.Errorf("%d of 10 are done", done)
 	}
-	if q.Add(1, func() {}) {
+	if q.Add("a", 1, func() {}) {
 		t.Error("work was added to a closed queue")
 	}
 	q.Close() // again, which waits for nothing

@@ -2,6 +2,7 @@
 package usage
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/caddy-gw/gateway/internal/prices"
@@ -37,6 +38,13 @@ func (f *figure) readThousands(r *jsonscan.Reader) {
 	if n, err := strconv.ParseFloat(string(r.Value()), 64); err == nil && n >= 0 && n*1000 <= maxFigure {
 		*f = figure{n: int64(n * 1000), given: true}
 	}
+}
+
+// Seconds returns a duration in milliseconds that is a number of seconds, or a text with one; 0: it is neither.
+func Seconds(value []byte) (milliseconds int64) {
+	var f figure
+	f.readThousands(jsonscan.NewReader(bytes.Trim(bytes.TrimSpace(value), `"`)))
+	return f.n
 }
 
 // put sets a count to the first figure that is given.

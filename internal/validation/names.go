@@ -29,10 +29,16 @@ var namesModels = [...]string{
 	"compound_custom", "context_window_fallbacks", "content_policy_fallbacks", "context_window_fallback_dict",
 }
 
-// modelInitials are the bits of the first letters of namesModels, by their lengths.
+// modelInitials are the bits of the first letters of namesModels, by their lengths: also by those that they have
+// with letters beyond ASCII that are another case of k and s.
 var modelInitials = func() (initials [maxName]uint32) {
+	const longK, longS = len("\u212a") - 1, len("\u017f") - 1
 	for _, name := range namesModels {
-		initials[len(name)] |= 1 << (name[0] & 0x1f)
+		for k := range strings.Count(name, "k") + 1 {
+			for s := range strings.Count(name, "s") + 1 {
+				initials[len(name)+k*longK+s*longS] |= 1 << (name[0] & 0x1f)
+			}
+		}
 	}
 	return initials
 }()

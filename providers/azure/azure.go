@@ -162,7 +162,7 @@ func address(c *providers.Call, path string) (*url.URL, error) {
 	d := deploymentOf(c)
 	switch {
 	case d.version == "" && d.name == "", d.version == "v1", d.version == "preview":
-		return providers.URL(c.Base, "/v1"+path, c.Query), nil
+		return providers.VersionedURL(c.Base, "/v1"+path, c.Query), nil
 	case d.version == "":
 		d.version = defaultVersion
 	}
@@ -175,7 +175,7 @@ func address(c *providers.Call, path string) (*url.URL, error) {
 		}
 		path = "/deployments/" + url.PathEscape(d.name) + path
 	}
-	return providers.URL(c.Base, path, with(c.Query, d.version)), nil
+	return providers.VersionedURL(c.Base, path, with(c.Query, d.version)), nil
 }
 
 // foundry returns the URL of a call to a Foundry project.

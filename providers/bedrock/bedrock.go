@@ -34,7 +34,7 @@ func init() { providers.Register(provider()) }
 func provider() providers.Provider {
 	return providers.Provider{
 		Name:    "bedrock",
-		Limits:  &chat.Limits{ToolName: 64, NeedsUser: true},
+		Limits:  &chat.Limits{ToolName: 64, NeedsUser: true, UserFirst: true},
 		BaseURL: "https://bedrock-runtime.{aws_region}.amazonaws.com",
 		Sign:    sign,
 		Login:   sigv4.Login,

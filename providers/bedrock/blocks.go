@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/caddy-gw/gateway/providers/chat"
+	"github.com/caddy-gw/gateway/providers/messages"
 )
 
 // messages writes the turns. Roles must alternate, so consecutive messages of one role are
@@ -23,23 +24,42 @@ func (w *writer) messages(all []chat.Message) error {
 			return err
 		}
 	}
-	w.End()
+	w.endTurn()
 	return nil
+}
+
+// turn starts a turn of a role, or continues it.
+func (w *writer) turn(role chat.Role) {
+	if !w.In(role) {
+		w.endTurn()
+	}
+	w.Turn(role)
+}
+
+// endTurn ends a turn. Converse refuses one that has documents and no text.
+func (w *writer) endTurn() {
+	if w.documents && !w.texts {
+		w.text(chat.Literal(`"See the document."`))
+	}
+	w.documents, w.texts = false, false
+	w.End()
 }
 
 func (w *writer) message(m *chat.Message, at string) error {
 	return m.Each(func(p *chat.Part) error {
-		if !sendable(p) {
+		if !messages.Sendable(p) {
 			return nil
 		}
-		w.Turn(m.Role)
+		w.turn(m.Role)
+		w.texts = w.texts || p.Kind == chat.Text || p.Kind == chat.Refusal
+		w.documents = w.documents || p.Kind == chat.File
 		if err := w.part(p, at); err != nil {
 			return err
 		}
 		w.cachePoint(p.Cache)
 		return nil
 	}, func(c *chat.Call) error {
-		w.Turn(m.Role)
+		w.turn(m.Role)
 		w.Open('{')
 		w.Key("toolUse").Open('{')
 		w.Key("toolUseId").Raw(callID(c.ID))
@@ -53,7 +73,7 @@ func (w *writer) message(m *chat.Message, at string) error {
 }
 
 func (w *writer) result(m *chat.Message, at string) error {
-	w.Turn(chat.User)
+	w.turn(chat.User)
 	w.Open('{')
 	w.Key("toolResult").Open('{')
 	w.Key("toolUseId").Raw(callID(m.CallID))
@@ -64,7 +84,7 @@ func (w *writer) result(m *chat.Message, at string) error {
 		if p.Cache != nil { // cache points are not allowed inside a result, so it is written after it
 			cache = p.Cache
 		}
-		if !sendable(p) {
+		if !messages.Sendable(p) {
 			continue
 		}
 		if err := w.part(p, at); err != nil {
@@ -79,18 +99,6 @@ func (w *writer) result(m *chat.Message, at string) error {
 	w.Close('}')
 	w.cachePoint(cache)
 	return nil
-}
-
-// sendable reports whether Converse accepts a part: no blank text, and reasoning only with
-// its signature.
-func sendable(p *chat.Part) bool {
-	switch p.Kind {
-	case chat.Text, chat.Refusal:
-		return !p.Text.Blank()
-	case chat.Thinking:
-		return !p.Signature.Empty()
-	}
-	return true
 }
 
 func (w *writer) text(l chat.Literal) {

@@ -28,13 +28,13 @@ func converse(c *providers.Call, r *chat.Request) ([]byte, error) {
 	if err := r.OneChoice(); err != nil {
 		return nil, err
 	}
-	r = answersByTool(c, r)
-	w := writer{Turns: chat.Turns{Builder: make([]byte, 0, r.SizeHint(len(c.Body)))}}
+	w := newWriter(c, r, r.SizeHint(len(c.Body)))
+	r = w.answersByTool(r)
 	w.Open('{')
 	if err := w.conversation(c, r); err != nil {
 		return nil, err
 	}
-	w.inference(c, r)
+	w.inference(r)
 	w.output(r)
 	for _, m := range members {
 		v := r.Lookup(m.name)
@@ -49,17 +49,11 @@ func converse(c *providers.Call, r *chat.Request) ([]byte, error) {
 }
 
 // answersByTool lets Claude models that accept no schema of their answers call a tool instead.
-func answersByTool(c *providers.Call, r *chat.Request) *chat.Request {
-	model := foundation(c)
-	if r.Format.Kind != chat.FormatSchema || !isAnthropic(model) || r.Lookup("outputConfig") != nil {
+func (w *writer) answersByTool(r *chat.Request) *chat.Request {
+	if !w.claude || r.Format.Kind != chat.FormatSchema || r.Lookup("outputConfig") != nil {
 		return r
 	}
-	m := messages.ModelOf(model)
-	thinking := member(jsonscan.NewReader(additionalFields(r)), "thinking")
-	if thinking == nil {
-		thinking = m.Thinking(r)
-	}
-	return messages.AnswersByTool(r, m, thinking)
+	return messages.AnswersByTool(r, w.known, w.thinking)
 }
 
 // members lists what Converse accepts besides what all providers share. They are forwarded
@@ -91,7 +85,25 @@ func (w *writer) tier(r *chat.Request) {
 // A writer writes the body of a call.
 type writer struct {
 	chat.Turns
-	names map[string]bool // of the documents so far
+	names            map[string]bool // of the documents so far
+	documents, texts bool            // the current turn has some
+
+	model    string         // that answers
+	claude   bool           // it is Anthropic's
+	known    messages.Model // if it is
+	thinking chat.Raw       // of such a model
+}
+
+func newWriter(c *providers.Call, r *chat.Request, size int) writer {
+	w := writer{Turns: chat.Turns{Builder: make([]byte, 0, size)}, model: foundation(c)}
+	if w.claude = isAnthropic(w.model); !w.claude {
+		return w
+	}
+	w.known = messages.ModelOf(w.model).OnBedrock()
+	if w.thinking = member(jsonscan.NewReader(additionalFields(r)), "thinking"); w.thinking == nil {
+		w.thinking = messages.Continued(w.known.Thinking(r), r.Messages)
+	}
+	return w
 }
 
 // conversation writes everything that counts as the prompt: the turns, the system prompt,
@@ -99,7 +111,11 @@ type writer struct {
 func (w *writer) conversation(c *providers.Call, r *chat.Request) error {
 	w.system(r)
 	w.Key("messages").Open('[')
-	if err := w.messages(r.Messages); err != nil {
+	turns := r.Messages
+	if w.claude {
+		turns = messages.Prefill(turns)
+	}
+	if err := w.messages(turns); err != nil {
 		return err
 	}
 	w.Close(']')
@@ -155,18 +171,18 @@ func (w *writer) cachePoint(cache chat.Raw) {
 // maxTemperature is the highest temperature of Converse.
 const maxTemperature = 1
 
-func (w *writer) inference(c *providers.Call, r *chat.Request) {
+func (w *writer) inference(r *chat.Request) {
 	var stops []chat.Literal
 	for _, s := range r.Stop {
-		if !s.Empty() && (!isAnthropic(foundation(c)) || !s.Blank()) {
+		if !s.Empty() && (!w.claude || !s.Blank()) {
 			stops = append(stops, s)
 		}
 	}
 	limit, temperature, topP := r.MaxTokens, chat.AtMost(r.Temperature, maxTemperature), r.TopP
-	switch model := foundation(c); {
-	case isAnthropic(model) && !messages.ModelOf(model).Samples():
-		temperature, topP = nil, nil
-	case novaEffort(model, r) == novaHigh:
+	switch {
+	case w.claude:
+		temperature, topP, _ = w.known.Sampling(r, w.thinking)
+	case novaEffort(w.model, r) == novaHigh:
 		limit, temperature, topP = nil, nil, nil
 	}
 	if limit == nil && temperature == nil && topP == nil && stops == nil {
@@ -210,7 +226,7 @@ func (w *writer) output(r *chat.Request) {
 // caller's values in Converse's own names take precedence over their equivalents in other
 // APIs.
 func (w *writer) additional(c *providers.Call, r *chat.Request) error {
-	model := foundation(c)
+	model := w.model
 	var fields []chat.Member
 	own := additionalFields(r)
 	if own != nil {
@@ -239,17 +255,16 @@ func (w *writer) additional(c *providers.Call, r *chat.Request) error {
 			add("inferenceConfig", slices.Concat(chat.Raw(`{"topK":`), r.TopK, chat.Raw("}")))
 		}
 		add("reasoningConfig", novaReasoning(effort))
-	case isAnthropic(model):
-		add("thinking", messages.ModelOf(model).Thinking(r))
-		if messages.ModelOf(model).Samples() {
-			add("top_k", r.TopK)
-		}
+	case w.claude:
+		_, _, topK := w.known.Sampling(r, w.thinking)
+		add("thinking", w.thinking)
+		add("top_k", topK)
 	case strings.Contains(model, "openai."):
 		add("reasoning_effort", chat.Raw(r.Effort))
 	default:
 		add("top_k", r.TopK)
 	}
-	if isAnthropic(model) {
+	if w.claude {
 		add("output_config", effortConfig(model, r))
 		add("anthropic_beta", betaList(r.Lookup("anthropic_beta"), betas(c)))
 	}
@@ -312,7 +327,8 @@ func betaList(list chat.Raw, names []string) chat.Raw {
 // that case, unless the history has calls, for which Converse requires them.
 func (w *writer) tools(r *chat.Request) error {
 	history, results := called(r)
-	mode := r.ToolChoice.Mode
+	choice := messages.Choice(r.ToolChoice, w.thinking)
+	mode := choice.Mode
 	tools := r.Tools
 	if len(tools) == 0 {
 		tools, mode = history, chat.None
@@ -335,7 +351,7 @@ func (w *writer) tools(r *chat.Request) error {
 			w.Member("description", t.Description)
 		}
 		w.Key("inputSchema").Open('{')
-		if string(t.Strict) == "true" {
+		if string(t.Strict) == "true" && w.strict() {
 			w.Key("json").Raw(messages.ClosedSchema(t.Schema()))
 			w.Close('}')
 			w.Key("strict").Bool(true)
@@ -356,12 +372,23 @@ func (w *writer) tools(r *chat.Request) error {
 	case chat.Named:
 		w.Key("toolChoice").Open('{')
 		w.Key("tool").Open('{')
-		w.Member("name", r.ToolChoice.Name)
+		w.Member("name", choice.Name)
 		w.Close('}')
 		w.Close('}')
 	}
 	w.Close('}')
 	return nil
+}
+
+// withoutStrict lists what is in the names of models that take no strict tools.
+var withoutStrict = []string{"amazon.nova", "amazon.titan", "meta.llama", "cohere.", "ai21."}
+
+// strict reports whether the model takes strict tools.
+func (w *writer) strict() bool {
+	if w.claude {
+		return w.known.Schemas()
+	}
+	return !slices.ContainsFunc(withoutStrict, func(name string) bool { return strings.Contains(w.model, name) })
 }
 
 // called returns the tools that the history has calls of, and whether it has any results.

@@ -15,7 +15,7 @@ import (
 // countTokens counts the tokens of a Messages request: unchanged for Anthropic's models,
 // and as a conversation for others.
 func countTokens(c *providers.Call) (*providers.Request, error) {
-	w := writer{Turns: chat.Turns{Builder: make([]byte, 0, len(c.Body)+len(c.Body)/2+256)}}
+	w := newWriter(c, new(chat.Request), len(c.Body)+len(c.Body)/2+256)
 	w.Open('{')
 	w.Key("input").Open('{')
 	if isAnthropic(foundation(c)) {

@@ -54,7 +54,7 @@ func (d *Decoder) emit(to chat.Sink, e chat.Event) {
 
 // Body decodes a complete answer.
 func (d *Decoder) Body(body []byte, to chat.Sink) error {
-	r := jsonscan.NewReader(body)
+	r := jsonscan.Bounded(body)
 	var content, usage chat.Raw
 	var reason chat.Literal
 	ok := r.Object(func(key jsonscan.Key) {
@@ -78,8 +78,11 @@ func (d *Decoder) Body(body []byte, to chat.Sink) error {
 		return nil
 	}
 	d.emit(to, chat.Event{Kind: chat.Start})
-	c := jsonscan.NewReader(content)
+	c := r.Within(content)
 	c.Array(func() { d.block(c, to) })
+	if err := r.Err(); err != nil {
+		return err
+	}
 	d.finish(to, reason)
 	if usage != nil {
 		d.emit(to, chat.Event{Kind: chat.UsageEvent, Usage: readUsage(jsonscan.NewReader(usage))})
@@ -205,7 +208,7 @@ func (d *Decoder) Message(name string, data []byte, to chat.Sink) error {
 		return nil
 	}
 	r := &d.r
-	r.Reset(data)
+	r.ResetBounded(data)
 	var index int64
 	var start, delta, usage chat.Raw
 	var reason chat.Literal
@@ -240,6 +243,10 @@ func (d *Decoder) Message(name string, data []byte, to chat.Sink) error {
 		d.index = index
 		r.Reset(delta)
 		d.delta(r, index, to)
+	case "contentBlockStop":
+		if n, ok := d.blocks[index]; ok && n != answerTool {
+			d.emit(to, chat.Event{Kind: chat.CallEnd, Tool: n})
+		}
 	case "messageStop":
 		d.ended = true
 		d.finish(to, reason)

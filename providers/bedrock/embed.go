@@ -94,7 +94,7 @@ func cohere(asked *embedding.Request) []byte {
 // embeddings reads an answer: a single embedding from Titan, or Cohere's embeddings, by
 // type or not.
 func embeddings(body []byte) (vectors []chat.Raw, tokens int64, err error) {
-	r := jsonscan.NewReader(body)
+	r := jsonscan.Bounded(body)
 	list := func() { r.Array(func() { vectors = append(vectors, r.Raw()) }) }
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {

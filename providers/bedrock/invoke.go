@@ -22,6 +22,12 @@ func invoke(c *providers.Call) (*providers.Request, error) {
 		return nil, nil
 	}
 	asked, names := messages.Pass(c.Body)
+	if !messages.ModelOf(foundation(c)).OnBedrock().Schemas() {
+		if hasFormat(asked) { // Converse is given a tool instead
+			return nil, nil
+		}
+		asked = withoutStrictTools(asked)
+	}
 	body, stream, err := invokeBody(c, asked, false)
 	if err != nil {
 		return nil, err
@@ -40,6 +46,39 @@ func invoke(c *providers.Call) (*providers.Request, error) {
 		Failure: readFailure,
 	}, names)
 	return r, nil
+}
+
+// hasFormat reports whether a Messages request has a schema of the answer.
+func hasFormat(body []byte) (has bool) {
+	r := jsonscan.NewReader(body)
+	r.Object(func(key jsonscan.Key) {
+		switch {
+		case key.Is("output_format"):
+			has = has || r.Value() != nil
+		case key.Is("output_config"):
+			r.Object(func(key jsonscan.Key) { has = has || key.Is("format") && r.Value() != nil })
+		}
+	})
+	return has
+}
+
+// withoutStrictTools returns a Messages request whose tools are not strict.
+func withoutStrictTools(body []byte) []byte {
+	var p chat.Patch
+	p.Start(body)
+	p.Members(func(key jsonscan.Key) bool {
+		if key.Is("tools") {
+			p.Elements(func() bool {
+				p.Members(func(key jsonscan.Key) bool { return !key.Is("strict") })
+				return true
+			})
+		}
+		return true
+	})
+	if edited := p.Edited(); edited != nil {
+		return edited
+	}
+	return body
 }
 
 // message passes a complete answer on unchanged, after checking that it is one.

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
@@ -30,6 +31,15 @@ type Encoder struct {
 	// OpenAIOnly is set if the provider refuses extensions of messages and tools, such as
 	// cache_control and extra_content.
 	OpenAIOnly bool
+	// StringContent is set if content must be a string wherever it is text alone.
+	StringContent bool
+	// NoSchemas is set if the provider has JSON as a format of the answer, but no schemas of it.
+	// They are described to the model instead.
+	NoSchemas bool
+	// NoFileURLs is set if the provider fetches no documents.
+	NoFileURLs bool
+	// MaxTemperature is the highest temperature. Default: OpenAI's.
+	MaxTemperature float64
 	// ResultMedia is set if tool results may hold images and documents. Otherwise, these
 	// follow the results in a user message.
 	ResultMedia bool
@@ -63,8 +73,42 @@ func or(s, other string) string {
 	return s
 }
 
+// Check returns an [*Unsupported] if a request has what cannot be written for the provider.
+func (w *Encoder) Check(r *Request) error {
+	if err := r.NoForeignTools(); err != nil {
+		return err
+	}
+	for i := range r.Messages {
+		for k := range r.Messages[i].Parts {
+			p := &r.Messages[i].Parts[k]
+			why := ""
+			switch {
+			case p.Kind == Image && p.FileID != nil && p.URL == nil && p.Data == nil:
+				why = "the provider takes images by URL or as data, not as file_id"
+			case p.Kind == File && p.URL != nil && p.FileID == nil && w.NoFileURLs:
+				why = "the provider takes documents as data or as file_id, not by URL"
+			default:
+				continue
+			}
+			at := "messages[" + strconv.Itoa(i) + "].content[" + strconv.Itoa(k) + "]"
+			return &Unsupported{Param: at, Message: "Invalid value for '" + at + "': " + why}
+		}
+	}
+	return nil
+}
+
 // Append appends a request as a Chat Completions body.
 func (w *Encoder) Append(dst []byte, r *Request) []byte {
+	temperature := r.Temperature
+	if w.MaxTemperature > 0 {
+		temperature = AtMost(temperature, w.MaxTemperature)
+	}
+	if w.NoSchemas && r.Format.Kind == FormatSchema {
+		own := *r
+		own.Format = Format{Kind: FormatJSON}
+		own.Messages = slices.Insert(slices.Clone(r.Messages), 0, Message{Role: System, Parts: []Part{{Kind: Text, Text: r.Format.Described()}}})
+		r = &own
+	}
 	b := jsonscan.Builder(dst)
 	b.Open('{')
 	b.Member("model", r.Model)
@@ -76,7 +120,7 @@ func (w *Encoder) Append(dst []byte, r *Request) []byte {
 		value []byte
 	}{
 		{"max_completion_tokens", r.MaxTokens},
-		{"temperature", r.Temperature},
+		{"temperature", temperature},
 		{"top_p", r.TopP},
 		{"top_k", r.TopK},
 		{"seed", r.Seed},
@@ -188,7 +232,7 @@ func (w *Encoder) message(b *jsonscan.Builder, m *Message, more ...Member) {
 		b.Key("content").Raw([]byte("null"))
 	case len(parts) == 0:
 		b.Key("content").Text("")
-	case len(parts) == 1 && w.onlyText(parts), m.Role != User && w.onlyText(parts):
+	case w.onlyText(parts) && (len(parts) == 1 || m.Role != User || w.StringContent):
 		b.Key("content").Raw(JoinText(parts))
 	default:
 		b.Key("content").Open('[')
@@ -300,6 +344,18 @@ func (w *Encoder) tools(b *jsonscan.Builder, r *Request) {
 		b.Close('}')
 		b.Close('}')
 	}
+}
+
+// Described returns the instruction to answer in the format, which has to have the word JSON.
+func (f *Format) Described() Literal {
+	text := "Answer with a JSON object"
+	if description := f.Description.Text(); description != "" {
+		text += " (" + description + ")"
+	}
+	if f.Schema != nil {
+		text += " that matches this JSON schema, and with nothing else:\n" + string(f.Schema)
+	}
+	return Quote(text)
 }
 
 // noParameters is the schema of a tool without parameters.

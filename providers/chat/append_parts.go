@@ -35,7 +35,7 @@ func thoughts(parts []Part) Literal {
 
 // onlyText reports whether the parts can be written as a single string.
 func (w *Encoder) onlyText(parts []Part) bool {
-	return !slices.ContainsFunc(parts, func(p Part) bool { return p.Kind != Text || p.Cache != nil && !w.OpenAIOnly })
+	return !slices.ContainsFunc(parts, func(p Part) bool { return p.Kind != Text || p.Cache != nil && !w.OpenAIOnly && !w.StringContent })
 }
 
 func (w *Encoder) part(b *jsonscan.Builder, p *Part) {

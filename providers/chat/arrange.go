@@ -32,6 +32,8 @@ type Limits struct {
 	NoAllowedTools bool
 	// NoUserAfterResult is set if the model must speak between tool results and the user.
 	NoUserAfterResult bool
+	// UserFirst is set if the first turn must be the user's.
+	UserFirst bool
 }
 
 // Arrange normalizes a request within the provider's limits: it keeps only the tools that
@@ -52,6 +54,10 @@ func (r *Request) Arrange(l Limits) map[string]Literal {
 	if l.NoUserAfterResult {
 		r.separateResults()
 	}
+	if l.UserFirst {
+		r.userFirst()
+	}
+	r.pictures()
 	r.user(l)
 	return r.rename(l.ToolName)
 }
@@ -128,6 +134,35 @@ func (r *Request) separateResults() {
 		out = append(out, r.Messages[i])
 	}
 	r.Messages = out
+}
+
+// opening is what the user says first, where the model must not speak first.
+var opening = Message{Role: User, Parts: []Part{{Kind: Text, Text: Literal(`"Continue."`)}}}
+
+// userFirst puts a message of the user before the first turn if that is the model's, as in a
+// conversation whose older half was dropped.
+func (r *Request) userFirst() {
+	for i := range r.Messages {
+		m := &r.Messages[i]
+		if m.Role == System || len(m.Calls) == 0 && !slices.ContainsFunc(m.Parts, Part.hasContent) {
+			continue
+		}
+		if m.Role == Assistant {
+			r.Messages = slices.Insert(slices.Clone(r.Messages), i, opening)
+		}
+		return
+	}
+}
+
+// pictures makes images of the files that are images, which providers take as such.
+func (r *Request) pictures() {
+	for i := range r.Messages {
+		for k := range r.Messages[i].Parts {
+			if p := &r.Messages[i].Parts[k]; p.Kind == File && p.FileID == nil && strings.HasPrefix(p.MediaType, "image/") {
+				p.Kind = Image
+			}
+		}
+	}
 }
 
 // interrupted reports whether a message of the user follows a result.

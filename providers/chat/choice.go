@@ -59,13 +59,13 @@ func (r *Request) OwnTools(own func(tool Raw) Raw) (left []string, err error) {
 	if !slices.ContainsFunc(r.Tools, func(t Tool) bool { return !t.Optional }) {
 		return nil, &Unsupported{
 			Param:   "tools[" + strconv.Itoa(first) + "]",
-			Message: "Tools of type '" + r.Tools[first].kind() + "' run at providers that have the Responses API themselves, or with functions at some others",
+			Message: "Tools of type '" + r.Tools[first].Kind() + "' run at providers that have the Responses API themselves, or with functions at some others",
 		}
 	}
 	kept := make([]Tool, 0, len(r.Tools))
 	for _, t := range r.Tools {
 		if t.Optional {
-			kind := t.kind()
+			kind := t.Kind()
 			if t.Other = own(t.Other); t.Other == nil {
 				left = append(left, kind)
 				continue
@@ -77,8 +77,8 @@ func (r *Request) OwnTools(own func(tool Raw) Raw) (left []string, err error) {
 	return left, nil
 }
 
-// kind returns the type of a tool that is not a function.
-func (t Tool) kind() (kind string) {
+// Kind returns the type of a tool that is not a function.
+func (t Tool) Kind() (kind string) {
 	r := jsonscan.NewReader(t.Other)
 	r.Object(func(key jsonscan.Key) {
 		if key.Is("type") {

@@ -57,7 +57,7 @@ func (c *Chunks) Event(e *Event) {
 		c.choices = append(c.choices, chunkChoice{})
 	}
 	ch := &c.choices[e.Choice]
-	if ch.finished || e.Kind == Start && ch.begun {
+	if ch.finished || e.Kind == Start && ch.begun || e.Kind == CallEnd {
 		return
 	}
 	if !ch.begun {

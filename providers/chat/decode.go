@@ -16,6 +16,7 @@ type OpenAI struct {
 	// choices. They become annotations.
 	Sources bool
 
+	usage    Raw       // of the current object, if it is not at its place
 	sources  sources   // of the first choice
 	calls    []calling // by choice
 	answered bool      // there is a choice with content or a finish_reason
@@ -39,7 +40,8 @@ func (d *OpenAI) Message(_ string, data []byte, to Sink) error { return d.object
 func (d *OpenAI) End(Sink) bool { return d.finished || d.ended }
 
 func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
-	r := jsonscan.NewReader(body)
+	r := jsonscan.Bounded(body)
+	d.usage = nil
 	start := Event{Kind: Start}
 	var choices, usage, failure, citations, results Raw
 	isError := false
@@ -57,6 +59,12 @@ func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 			choices = r.Value()
 		case "usage":
 			usage = r.Value()
+		case "x_groq":
+			r.Object(func(key jsonscan.Key) {
+				if key.Is("usage") {
+					d.usage = r.Value()
+				}
+			})
 		case "error":
 			failure = r.Value()
 		case "citations":
@@ -84,12 +92,18 @@ func (d *OpenAI) object(body []byte, to Sink, whole bool) error {
 	if d.Sources {
 		d.sources.list(citations, results)
 	}
-	c := jsonscan.NewReader(choices)
+	c := r.Within(choices)
 	c.Array(func() { d.choice(c, to, whole) })
+	if err := r.Err(); err != nil {
+		return err
+	}
 	if whole && !d.answered {
 		d.ended = true
 		to.Event(NoAnswer(body, "The provider's answer has no choices"))
 		return nil
+	}
+	if usage == nil {
+		usage = d.usage
 	}
 	if usage != nil {
 		if u, ok := ReadUsage(usage); ok {
@@ -187,6 +201,8 @@ func (d *OpenAI) choice(r *jsonscan.Reader, to Sink, whole bool) {
 			reason = r.String()
 		case "logprobs":
 			logProbs = r.Value()
+		case "usage": // Moonshot
+			d.usage = r.Value()
 		}
 	})
 	d.answered = d.answered || len(message) > 0 && message[0] == '{' || !reason.Empty()
@@ -194,7 +210,7 @@ func (d *OpenAI) choice(r *jsonscan.Reader, to Sink, whole bool) {
 		d.emit(to, Event{Kind: LogProbs, Choice: index, Raw: logProbs})
 	}
 	if message != nil {
-		d.message(jsonscan.NewReader(message), to, index, whole)
+		d.message(r.Within(message), to, index, whole)
 	}
 	switch {
 	case reason.Empty(), reason.Is("null"): // some providers send it in every chunk
@@ -238,16 +254,16 @@ func (d *OpenAI) message(r *jsonscan.Reader, to Sink, choice int, whole bool) {
 	if !thought.Empty() {
 		d.emit(to, Event{Kind: ThoughtPiece, Choice: choice, Text: thought})
 	}
-	d.content(content, to, choice)
+	d.content(r, content, to, choice)
 	if !refusal.Empty() {
 		d.emit(to, Event{Kind: RefusalPiece, Choice: choice, Text: refusal})
 	}
 	if annotations != nil {
-		a := jsonscan.NewReader(annotations)
+		a := r.Within(annotations)
 		a.Array(func() { d.emit(to, Event{Kind: Annotation, Choice: choice, Raw: a.Raw()}) })
 	}
 	if calls != nil {
-		c := jsonscan.NewReader(calls)
+		c := r.Within(calls)
 		c.Array(func() {
 			if c.Kind() == jsonscan.Object {
 				d.call(c, to, choice, whole)
@@ -263,7 +279,7 @@ func (d *OpenAI) message(r *jsonscan.Reader, to Sink, choice int, whole bool) {
 }
 
 // content reads a string, or an array of text and thinking parts.
-func (d *OpenAI) content(content Raw, to Sink, choice int) {
+func (d *OpenAI) content(r *jsonscan.Reader, content Raw, to Sink, choice int) {
 	switch {
 	case len(content) == 0:
 	case content[0] == '"':
@@ -272,7 +288,7 @@ func (d *OpenAI) content(content Raw, to Sink, choice int) {
 		}
 		d.emit(to, Event{Kind: TextPiece, Choice: choice, Text: Literal(content)})
 	case content[0] == '[':
-		p := &parser{r: jsonscan.NewReader(content)}
+		p := &parser{r: r.Within(content)}
 		for _, part := range p.content() {
 			switch part.Kind {
 			case Thinking:

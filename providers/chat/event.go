@@ -15,6 +15,7 @@ const (
 	ThoughtBlob                   // redacted reasoning, in Text
 	CallStart                     // the start of a tool call: Tool, ID, Name, Signature
 	CallPiece                     // arguments: Tool, and Text, a piece of JSON as a literal
+	CallEnd                       // the call Tool is complete, where the provider says so
 	LogProbs                      // Raw, in OpenAI's form
 	Annotation                    // Raw, a citation in OpenAI's form
 	WebSearch                     // a search of the web that the provider has made: ID, and the query in Text

@@ -11,10 +11,10 @@ import (
 // several members with the same name counts. Messages with an unknown role are taken to be
 // the user's, so that no part of a prompt is lost.
 func Parse(body []byte) (*Request, error) {
-	p := &parser{r: jsonscan.NewReader(body), out: new(Request)}
+	p := &parser{r: jsonscan.Bounded(body), out: new(Request)}
 	p.r.Object(p.member)
 	if err := p.r.Err(); err != nil {
-		return nil, err
+		return nil, Refused(err)
 	}
 	out := p.out
 	out.Tools = slices.Concat(p.tools, p.functions)
@@ -79,20 +79,13 @@ func (p *parser) member(key jsonscan.Key) {
 			}
 		})
 	default:
-		if v := r.Value(); v != nil {
+		if v := r.Value(); v != nil && r.Spend() {
 			out.Extra = append(out.Extra, Member{name, v})
 		}
 	}
 }
 
-// each visits the elements of an array that are not null.
-func (p *parser) each(visit func()) {
-	p.r.Array(func() {
-		if p.r.Kind() != jsonscan.Null {
-			visit()
-		}
-	})
-}
+func (p *parser) each(visit func()) { Objects(p.r, visit) }
 
 // value returns where to store a member whose value is passed on unchanged.
 func (p *parser) value(name []byte) *Raw {
@@ -283,12 +276,14 @@ func (p *parser) tool() (t Tool) {
 		case "cache_control":
 			t.Cache = r.Value()
 		default:
-			extra = append(extra, Member{key.String(), r.Raw()})
+			if v := r.Raw(); r.Spend() {
+				extra = append(extra, Member{key.String(), v})
+			}
 		}
 	})
 	t.Extra = extra
 	if kind != nil && !kind.Is("function") || kind == nil && !function {
-		return Tool{Other: r.Since(start)}
+		return Tool{Other: r.Since(start), Foreign: kind.Is("custom")}
 	}
 	return t
 }

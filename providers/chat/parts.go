@@ -16,7 +16,7 @@ func (p *parser) content() (parts []Part) {
 	if r.Kind() == jsonscan.String {
 		return []Part{{Text: r.String()}}
 	}
-	p.each(func() {
+	Contents(r, func() {
 		if r.Kind() == jsonscan.String {
 			parts = append(parts, Part{Text: r.String()})
 			return
@@ -154,7 +154,11 @@ func (p *Part) SetURL(source Literal) {
 		return
 	}
 	media, data, _ := bytes.Cut(inside[5:], []byte(","))
-	mediaType, isBase64 := strings.CutSuffix(plain(media), ";base64")
+	mediaType := plain(media)
+	isBase64 := false
+	if i := strings.LastIndexByte(mediaType, ';'); i >= 0 && strings.EqualFold(mediaType[i:], ";base64") {
+		mediaType, isBase64 = mediaType[:i], true
+	}
 	if mediaType, _, _ = strings.Cut(mediaType, ";"); mediaType != "" {
 		p.MediaType = MediaType(mediaType)
 	} else if p.MediaType == "" && p.Kind != Image {

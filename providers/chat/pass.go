@@ -15,6 +15,8 @@ type Foreign struct {
 	ReturnReasoning bool // it is required of turns with calls; thinking in content_blocks is converted to it
 	OfCalls         bool // settings of Anthropic's API
 	OfMessages      bool // its members of messages and tools
+	StringContent   bool // texts in arrays, which become strings, and the role developer, which becomes system
+	Schemas         bool // schemas of answers, which are described to the model
 }
 
 // Members of Anthropic's API that OpenAI's does not have.
@@ -45,12 +47,18 @@ func Pass(body []byte, f Foreign, l Limits) (out []byte, names map[string]Litera
 		p.drop = append(p.drop, foreignOfParts...)
 	}
 	p.Start(body)
+	p.joining.ResetBounded(body)
 	p.Members(p.member)
 	if p.Err() != nil { // the caller of the reader reports it
 		return nil, nil
 	}
 	if out = p.Edited(); out != nil {
 		body = out
+	}
+	if p.format.Kind == FormatSchema {
+		if edited := described(body, &p.format); edited != nil {
+			out, body = edited, edited
+		}
 	}
 	if edited := p.choose(body); edited != nil {
 		out, body = edited, edited
@@ -76,6 +84,8 @@ type passing struct {
 	allowed                  bool // the choice may be of type allowed_tools
 	placed                   Placed
 	misplaced                bool // results may have to be moved
+	format                   Format
+	joining                  jsonscan.Reader // bounds what joined decodes
 }
 
 func (p *passing) member(key jsonscan.Key) bool {
@@ -97,6 +107,10 @@ func (p *passing) member(key jsonscan.Key) bool {
 		p.Members(p.named)
 	case "parallel_tool_calls":
 		p.parallel = given
+	case "response_format":
+		if p.foreign.Schemas {
+			p.responseFormat()
+		}
 	case "user":
 		p.User(p.limits)
 	default:
@@ -213,9 +227,12 @@ func (p *passing) messageMember(m *passingMessage, key jsonscan.Key) bool {
 	name := key.Bytes()
 	switch string(name) {
 	case "role":
-		m.role = p.String()
+		start := p.Peek()
+		if m.role = p.String(); p.foreign.StringContent && m.role.Is("developer") {
+			p.Replace(start, p.Peek(), []byte(`"system"`))
+		}
 	case "content":
-		if p.Kind() == jsonscan.Array {
+		if p.Kind() == jsonscan.Array && !(p.foreign.StringContent && p.joined()) {
 			p.Elements(p.part)
 		}
 	case "tool_call_id":
@@ -241,6 +258,51 @@ func (p *passing) messageMember(m *passingMessage, key jsonscan.Key) bool {
 		return !among(p.drop, name)
 	}
 	return true
+}
+
+// joined replaces an array of texts by one string, and reports false if there is anything else in it, or too much.
+// The array is left unread then.
+func (p *passing) joined() bool {
+	if p.joining.BodyErr() != nil {
+		return false
+	}
+	again := p.joining.Within(p.body[p.Peek():]) // what follows the array is not read
+	q := &parser{r: again}
+	parts := q.content()
+	if again.BodyErr() != nil || slices.ContainsFunc(parts, func(part Part) bool { return part.Kind != Text }) {
+		return false
+	}
+	start := p.Peek()
+	p.Raw()
+	p.Replace(start, p.Peek(), JoinText(parts))
+	return true
+}
+
+// responseFormat reads the format of the answer, and makes JSON without a schema of a schema.
+func (p *passing) responseFormat() {
+	start := p.Peek()
+	q := &parser{r: jsonscan.NewReader(p.Raw())}
+	if p.format = q.format(); p.format.Kind == FormatSchema {
+		p.Replace(start, p.Peek(), []byte(`{"type":"json_object"}`))
+	}
+}
+
+// described returns a body whose first message says what the format of the answer is.
+func described(body []byte, f *Format) []byte {
+	var p Patch
+	p.Start(body)
+	p.Members(func(key jsonscan.Key) bool {
+		if key.Is("messages") && p.Kind() == jsonscan.Array {
+			start := p.Peek() + 1
+			first := `{"role":"system","content":` + string(f.Described()) + "}"
+			if p.Elements(func() bool { return true }) > 0 {
+				first += ","
+			}
+			p.Replace(start, start, []byte(first))
+		}
+		return true
+	})
+	return p.Edited()
 }
 
 // role returns the role of the message that is being read, which may follow.
@@ -416,12 +478,15 @@ func (p *passing) choose(body []byte) []byte {
 
 // chosen returns the choice of a body.
 func chosen(body []byte) (c ToolChoice) {
-	p := &parser{r: jsonscan.NewReader(body)}
+	p := &parser{r: jsonscan.Bounded(body)}
 	p.r.Object(func(key jsonscan.Key) {
 		if key.Is("tool_choice") {
 			c = p.toolChoice()
 		}
 	})
+	if p.r.Err() != nil { // too many tools, which the provider judges
+		return ToolChoice{}
+	}
 	return c
 }
 

@@ -42,13 +42,14 @@ func (o *Placed) Result(id Literal) bool {
 func moveResults(body []byte) []byte {
 	var p Patch
 	p.Start(body)
+	p.AgainBounded(body)
 	p.Members(func(key jsonscan.Key) bool {
 		if !key.Is("messages") {
 			return true
 		}
 		start := p.Peek()
 		var all []Message
-		p.Array(func() { all = append(all, opaque(p.Raw())) })
+		p.Array(func() { all = append(all, opaque(p.Within(p.Raw()))) })
 		if sorted := ResultsFirst(all); len(all) > 0 && &sorted[0] != &all[0] {
 			var b jsonscan.Builder
 			b.Open('[')
@@ -65,9 +66,10 @@ func moveResults(body []byte) []byte {
 
 // opaque returns a message of which nothing is known but its calls, or the call that it
 // answers.
-func opaque(raw []byte) Message {
-	m := Message{Parts: []Part{{Kind: Other, Other: raw}}}
-	p := &parser{r: jsonscan.NewReader(raw)}
+func opaque(r *jsonscan.Reader) Message {
+	start := r.Peek()
+	var m Message
+	p := &parser{r: r}
 	p.r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "role":
@@ -78,5 +80,6 @@ func opaque(raw []byte) Message {
 			m.CallID = p.r.String()
 		}
 	})
+	m.Parts = []Part{{Kind: Other, Other: r.Since(start)}}
 	return m
 }

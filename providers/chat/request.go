@@ -106,6 +106,7 @@ type Request struct {
 	Format           Format
 	Thinking         Raw // {"type":"enabled","budget_tokens":n}
 	Effort           Literal
+	Thoughts         bool // the caller asks for a summary of the reasoning
 	User             Literal
 	Metadata         Raw
 	Stream           bool
@@ -114,6 +115,9 @@ type Request struct {
 	// Extra has the members that dialects do not share, such as safe_prompt. Each
 	// provider's dialect picks its own by name.
 	Extra []Member
+
+	// Warnings say what of the request was left out although its caller may count on it.
+	Warnings []string
 
 	called map[string][]placedCall // by id; made when it is first needed
 }
@@ -133,6 +137,9 @@ func (r *Request) Lookup(name string) Raw {
 	}
 	return nil
 }
+
+// Warn records that something of the request was left out.
+func (r *Request) Warn(what string) { r.Warnings = append(r.Warnings, what) }
 
 // A Role is the role of a message's author.
 type Role uint8
@@ -256,6 +263,19 @@ type Tool struct {
 	// without, such as a web search. It is left out for providers that have no such tool
 	// ([Request.OwnTools]).
 	Optional bool
+	// Foreign is set if Other is a tool of another API than the provider's: one of Anthropic's,
+	// such as bash_20250124, or a custom tool of OpenAI's.
+	Foreign bool
+}
+
+// NoForeignTools returns an [*Unsupported] if the request has a tool of another API.
+func (r *Request) NoForeignTools() error {
+	for i := range r.Tools {
+		if t := &r.Tools[i]; t.Foreign {
+			return &Unsupported{Param: "tools[" + strconv.Itoa(i) + "]", Message: "The provider has no tools of type '" + t.Kind() + "'; send functions"}
+		}
+	}
+	return nil
 }
 
 // A ToolMode says whether the model may or must call tools.

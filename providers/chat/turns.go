@@ -10,10 +10,13 @@ type Turns struct {
 	role Role
 }
 
+// In reports whether the current message is of a role.
+func (t *Turns) In(role Role) bool { return t.open && t.role == role }
+
 // Turn starts a message of a role, or continues the current one. The role is the assistant
 // or the user.
 func (t *Turns) Turn(role Role) {
-	if t.open && t.role == role {
+	if t.In(role) {
 		return
 	}
 	t.End()

@@ -31,7 +31,7 @@ func init() {
 // at returns an endpoint that differs from OpenAI's by its path only.
 func at(path string) providers.Endpoint {
 	return func(c *providers.Call) (*providers.Request, error) {
-		return &providers.Request{URL: providers.URL(c.Base, path, c.Query)}, nil
+		return &providers.Request{URL: providers.VersionedURL(c.Base, path, c.Query)}, nil
 	}
 }
 
@@ -51,13 +51,16 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	if err := check(r); err != nil {
 		return nil, err
 	}
-	return &providers.Request{URL: providers.URL(c.Base, "/v2/chat", c.Query), Body: words.Append(make([]byte, 0, r.SizeHint(len(c.Body))), r)}, nil
+	return &providers.Request{URL: providers.VersionedURL(c.Base, "/v2/chat", c.Query), Body: words.Append(make([]byte, 0, r.SizeHint(len(c.Body))), r)}, nil
 }
 
 // check refuses several choices, and content that Cohere does not support, which is anything but text and
 // images. Text documents are sent as text, and other documents in the member documents.
 func check(r *chat.Request) error {
 	if err := r.OneChoice(); err != nil {
+		return err
+	}
+	if err := words.Check(r); err != nil {
 		return err
 	}
 	for i := range r.Messages {
@@ -132,7 +135,7 @@ func thinking(b *jsonscan.Builder, asked chat.Raw) {
 // listModels converts Cohere's list of models to OpenAI's.
 func listModels(c *providers.Call) (*providers.Request, error) {
 	return &providers.Request{
-		URL: providers.URL(c.Base, "/v1/models", "page_size=1000"),
+		URL: providers.VersionedURL(c.Base, "/v1/models", "page_size=1000"),
 		Answer: &providers.Answer{Body: func(dst, body []byte, _ http.Header) ([]byte, error) {
 			b := jsonscan.Builder(dst)
 			b.Open('{')

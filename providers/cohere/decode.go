@@ -58,8 +58,7 @@ func read(r *jsonscan.Reader) (f fields, ok bool) {
 const maxTools = 1023
 
 // object reads the members of an answer or an event.
-func object(body []byte) (f fields, err error) {
-	r := jsonscan.NewReader(body)
+func object(r *jsonscan.Reader) (f fields, err error) {
 	f, ok := read(r)
 	if err = r.Err(); err == nil && !ok {
 		err = chat.ErrNoObject
@@ -69,7 +68,8 @@ func object(body []byte) (f fields, err error) {
 
 // Body decodes a complete answer.
 func (d *decoder) Body(body []byte, to chat.Sink) error {
-	f, err := object(body)
+	r := jsonscan.Bounded(body)
+	f, err := object(r)
 	switch {
 	case err != nil:
 		return err
@@ -83,7 +83,7 @@ func (d *decoder) Body(body []byte, to chat.Sink) error {
 	d.emit(to, chat.Event{Kind: chat.Start, ID: f.id})
 	var plan chat.Literal
 	var content, calls chat.Raw
-	m := jsonscan.NewReader(f.message)
+	m := r.Within(f.message)
 	m.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "tool_plan":
@@ -98,15 +98,18 @@ func (d *decoder) Body(body []byte, to chat.Sink) error {
 	if len(content) > 0 && content[0] == '"' {
 		d.emit(to, chat.Event{Kind: chat.TextPiece, Text: chat.Literal(content)})
 	} else {
-		c := jsonscan.NewReader(content)
+		c := r.Within(content)
 		c.Array(func() { d.piece(c, to) })
 	}
-	c := jsonscan.NewReader(calls)
+	c := r.Within(calls)
 	c.Array(func() {
 		if c.Kind() == jsonscan.Object {
 			d.call(c, to, d.begin(0), true)
 		}
 	})
+	if err := r.Err(); err != nil {
+		return err
+	}
 	d.finish(&f, to)
 	return nil
 }
@@ -241,7 +244,8 @@ func usage(v chat.Raw) (u chat.Usage) {
 
 // Message decodes an event of a stream, by the type in its data.
 func (d *decoder) Message(_ string, data []byte, to chat.Sink) error {
-	f, err := object(data)
+	r := jsonscan.Bounded(data)
+	f, err := object(r)
 	if err != nil {
 		return err
 	}
@@ -249,16 +253,16 @@ func (d *decoder) Message(_ string, data []byte, to chat.Sink) error {
 	case "message-start":
 		d.emit(to, chat.Event{Kind: chat.Start, ID: f.id})
 	case "content-start", "content-delta":
-		d.each(f.delta, "content", func(r *jsonscan.Reader) { d.piece(r, to) })
+		d.each(r, f.delta, "content", func(r *jsonscan.Reader) { d.piece(r, to) })
 	case "tool-plan-delta":
-		d.each(f.delta, "tool_plan", func(r *jsonscan.Reader) { d.plan(r.String(), to) })
+		d.each(r, f.delta, "tool_plan", func(r *jsonscan.Reader) { d.plan(r.String(), to) })
 	case "tool-call-start":
-		d.each(f.delta, "tool_calls", func(r *jsonscan.Reader) {
+		d.each(r, f.delta, "tool_calls", func(r *jsonscan.Reader) {
 			d.call(r, to, d.begin(f.index), true)
 		})
 	case "tool-call-delta":
 		tool, known := d.tools[f.index]
-		d.each(f.delta, "tool_calls", func(r *jsonscan.Reader) {
+		d.each(r, f.delta, "tool_calls", func(r *jsonscan.Reader) {
 			if known {
 				d.call(r, to, tool, false)
 			}
@@ -271,12 +275,12 @@ func (d *decoder) Message(_ string, data []byte, to chat.Sink) error {
 			d.fail(to, f.text, nil)
 		}
 	}
-	return nil
+	return r.Err()
 }
 
 // each visits a member of a delta's message, which is one object or a list.
-func (d *decoder) each(delta chat.Raw, name string, visit func(*jsonscan.Reader)) {
-	r := jsonscan.NewReader(delta)
+func (d *decoder) each(event *jsonscan.Reader, delta chat.Raw, name string, visit func(*jsonscan.Reader)) {
+	r := event.Within(delta)
 	r.Object(func(key jsonscan.Key) {
 		if !key.Is("message") {
 			return

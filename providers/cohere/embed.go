@@ -30,7 +30,7 @@ func embed(c *providers.Call) (*providers.Request, error) {
 	b.Member("truncate", asked.Lookup("truncate"))
 	b.Close('}')
 	return &providers.Request{
-		URL: providers.URL(c.Base, "/v2/embed", c.Query), Body: b,
+		URL: providers.VersionedURL(c.Base, "/v2/embed", c.Query), Body: b,
 		Answer: &providers.Answer{Body: func(dst, body []byte, _ http.Header) ([]byte, error) {
 			vectors, tokens, err := embeddings(body)
 			if err != nil {
@@ -42,7 +42,7 @@ func embed(c *providers.Call) (*providers.Request, error) {
 }
 
 func embeddings(body []byte) (vectors []chat.Raw, tokens int64, err error) {
-	r := jsonscan.NewReader(body)
+	r := jsonscan.Bounded(body)
 	r.Object(func(key jsonscan.Key) {
 		switch {
 		case key.Is("embeddings"):

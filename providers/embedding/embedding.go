@@ -29,7 +29,7 @@ type Request struct {
 // tokenizer of one model, so other providers cannot use them.
 func Parse(body []byte) (*Request, error) {
 	out := new(Request)
-	r := jsonscan.NewReader(body)
+	r := jsonscan.Bounded(body)
 	tokens := false
 	r.Object(func(key jsonscan.Key) {
 		switch name := key.String(); name {
@@ -55,19 +55,21 @@ func Parse(body []byte) (*Request, error) {
 		case "encoding_format":
 			out.Base64 = chat.Literal(r.String()).Is("base64")
 		default:
-			if v := r.Value(); v != nil {
+			if v := r.Value(); v != nil && r.Spend() {
 				out.Extra = append(out.Extra, chat.Member{Name: name, Value: v})
 			}
 		}
 	})
 	if err := r.Err(); err != nil {
-		return nil, err
+		return nil, chat.Refused(err)
 	}
 	if tokens || len(out.Input) == 0 {
-		return nil, &chat.Unsupported{Param: "input", Message: "Invalid value for 'input': the provider takes a text or a list of texts, not tokens"}
+		return nil, errTokens
 	}
 	return out, nil
 }
+
+var errTokens = &chat.Unsupported{Param: "input", Message: "Invalid value for 'input': the provider takes a text or a list of texts, not tokens"}
 
 // Lookup returns the extra member with the given name, or nil.
 func (r *Request) Lookup(name string) chat.Raw {

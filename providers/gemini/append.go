@@ -18,14 +18,15 @@ type Options struct {
 }
 
 // Append appends a request as a body of generateContent. What the API does not support is
-// left out.
+// left out, with a warning of the request where its caller may count on it.
 func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
+	warn := r.Warn
 	if !o.IDs {
 		ordered := *r
 		ordered.Messages = inOrderOfCalls(r.Messages)
 		r = &ordered
 	}
-	w := writer{Builder: dst, r: r, o: o}
+	w := writer{Builder: dst, r: r, o: o, warn: warn}
 	w.Open('{')
 	err := w.members()
 	w.Close('}')
@@ -34,8 +35,9 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 
 type writer struct {
 	jsonscan.Builder
-	r *chat.Request
-	o Options
+	r    *chat.Request
+	o    Options
+	warn func(what string)
 }
 
 func (w *writer) members() error {

@@ -2,6 +2,9 @@ package gemini
 
 import (
 	"bytes"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/caddy-gw/gateway/providers/chat"
@@ -21,7 +24,7 @@ func (w *writer) generationConfig() {
 		{"topP", r.TopP},
 		{"topK", r.TopK},
 		{"candidateCount", r.N},
-		{"seed", r.Seed},
+		{"seed", w.seed()},
 		{"frequencyPenalty", r.FrequencyPenalty},
 		{"presencePenalty", r.PresencePenalty},
 	} {
@@ -50,9 +53,27 @@ func (w *writer) dropEmpty(member string) {
 	}
 }
 
+// seed returns the seed, or nil if it is not one of the 32 bits that the API has for it.
+func (w *writer) seed() chat.Raw {
+	if w.r.Seed == nil {
+		return nil
+	}
+	if n, err := strconv.ParseFloat(string(w.r.Seed), 64); err != nil || n >= math.MinInt32 && n <= math.MaxInt32 {
+		return w.r.Seed // what is no number is the API's to refuse
+	}
+	w.warn("seed was left out: the provider takes integers of 32 bits")
+	return nil
+}
+
+// format writes the format of the answer. Models before the third generation refuse JSON
+// together with functions.
 func (w *writer) format() {
 	f := &w.r.Format
 	if f.Kind != chat.FormatJSON && f.Kind != chat.FormatSchema {
+		return
+	}
+	if strings.HasPrefix(w.o.Model, "gemini-") && !hasLevels(w.o.Model) && slices.ContainsFunc(w.r.Tools, declared) {
+		w.warn("the JSON format of the answer was left out: the model takes none together with functions")
 		return
 	}
 	w.Key("responseMimeType").Text("application/json")
@@ -138,31 +159,34 @@ func (w *writer) level(word string) string {
 // effort writes an effort for models that are known to think; others would refuse it.
 func (w *writer) effort(word string) {
 	model := w.o.Model
-	if word == "" || strings.Contains(model, "image") || strings.Contains(model, "tts") {
+	thoughts := w.r.Thoughts && word != "none"
+	if word == "" && !thoughts || strings.Contains(model, "image") || strings.Contains(model, "tts") {
 		return
 	}
 	pro := strings.Contains(model, "pro")
+	level, budget, known := "", int64(0), false
 	switch {
 	case hasLevels(model):
-		level := w.level(word)
-		if level == "" {
-			return
-		}
-		w.Key("thinkingConfig").Open('{')
-		w.Key("thinkingLevel").Text(level)
-		w.Close('}')
+		level = w.level(word)
 	case strings.HasPrefix(model, "gemini-2.5"):
-		budget, ok := budgets[word]
-		if !ok {
-			return
-		}
+		budget, known = budgets[word]
 		if pro && budget == 0 {
 			budget = 128 // a Pro model cannot turn thinking off
 		}
-		w.Key("thinkingConfig").Open('{')
-		w.Key("thinkingBudget").Int(budget)
-		w.Close('}')
+	default:
+		return
 	}
+	w.Key("thinkingConfig").Open('{')
+	if thoughts {
+		w.Key("includeThoughts").Bool(true)
+	}
+	if level != "" {
+		w.Key("thinkingLevel").Text(level)
+	} else if known {
+		w.Key("thinkingBudget").Int(budget)
+	}
+	w.Close('}')
+	w.dropEmpty(`"thinkingConfig":{}`)
 }
 
 // modalities writes the output modalities, given in OpenAI's form or the API's.

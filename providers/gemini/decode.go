@@ -30,6 +30,7 @@ type choice struct {
 	calls    int
 	seen     bool
 	finished bool
+	blocked  bool // by a filter, for which reason is word
 	reason   chat.FinishReason
 	word     chat.Literal
 
@@ -47,7 +48,7 @@ var failureReasons = map[string]bool{
 // emitFailure emits a failure if every candidate failed.
 func (d *Decoder) emitFailure(to chat.Sink) bool {
 	for i := range d.choices {
-		if c := &d.choices[i]; c.hasContent || !failureReasons[c.word.Text()] {
+		if c := &d.choices[i]; c.hasContent || c.blocked || !failureReasons[c.word.Text()] {
 			return false
 		}
 	}
@@ -138,7 +139,7 @@ var errNoAnswer = errors.New("neither an object nor a list of objects")
 // sent.
 func (d *Decoder) answer(body []byte, to chat.Sink) error {
 	r := &d.message
-	r.Reset(body)
+	r.ResetBounded(body)
 	// Check the syntax of all of it before emitting anything.
 	switch r.Kind() {
 	case jsonscan.Object, jsonscan.Array:
@@ -152,11 +153,11 @@ func (d *Decoder) answer(body []byte, to chat.Sink) error {
 	r.Reset(body)
 	if r.Kind() == jsonscan.Object {
 		d.piece(r.Raw(), to)
-		return nil
+		return r.BodyErr()
 	}
-	pieces := jsonscan.NewReader(body)
+	pieces := r.Within(body)
 	pieces.Array(func() { d.piece(pieces.Raw(), to) })
-	return nil
+	return pieces.BodyErr()
 }
 
 // piece reads one object, whose syntax was checked.
@@ -218,7 +219,7 @@ func (d *Decoder) block(word chat.Literal) {
 	}
 	for i := range d.choices {
 		if c := &d.choices[i]; !c.finished {
-			c.finished, c.reason, c.word = true, chat.ContentFilter, bytes.Clone(word)
+			c.finished, c.blocked, c.reason, c.word = true, true, chat.ContentFilter, bytes.Clone(word)
 		}
 	}
 }
@@ -288,7 +289,7 @@ func modalities(r *jsonscan.Reader) (audio, images int64) {
 
 func (d *Decoder) candidate(body []byte, position int, to chat.Sink) {
 	r := &d.inner
-	r.Reset(body)
+	r.ResetWithin(&d.message, body)
 	index := position
 	var parts, logProbs, grounding chat.Raw
 	var reason chat.Literal
@@ -313,7 +314,7 @@ func (d *Decoder) candidate(body []byte, position int, to chat.Sink) {
 	index = min(max(index, 0), maxChoices)
 	c := d.at(index)
 	if logProbs != nil {
-		if content := appendLogProbs(nil, logProbs); content != nil {
+		if content := appendLogProbs(nil, r.Within(logProbs)); content != nil {
 			d.emit(to, chat.Event{Kind: chat.LogProbs, Choice: index, Raw: content})
 		}
 	}

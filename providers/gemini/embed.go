@@ -2,12 +2,15 @@ package gemini
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/caddy-gw/gateway/providers"
 	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/embedding"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 )
+
+const maxRepeated = 256 // bytes of what is sent with each text
 
 // embed requests the embeddings of all inputs at once.
 func embed(c *providers.Call) (*providers.Request, error) {
@@ -18,6 +21,10 @@ func embed(c *providers.Call) (*providers.Request, error) {
 	asked, err := embedding.Parse(c.Body)
 	if err != nil {
 		return nil, err
+	}
+	task, title := Either(asked.Lookup, "task_type", "taskType"), asked.Lookup("title")
+	if len(asked.Input) > 1 && len(task)+len(title)+len(asked.Dimensions) > maxRepeated {
+		return nil, &chat.Unsupported{Param: "title", Message: "'title', 'task_type' and 'dimensions' are sent with each text of 'input': expected at most " + strconv.Itoa(maxRepeated) + " bytes together"}
 	}
 	b := jsonscan.Builder(make([]byte, 0, len(c.Body)+128*len(asked.Input)))
 	b.Open('{')
@@ -32,15 +39,15 @@ func embed(c *providers.Call) (*providers.Request, error) {
 		b.Close('}')
 		b.Close(']')
 		b.Close('}')
-		b.Member("taskType", Either(asked.Lookup, "task_type", "taskType"))
-		b.Member("title", asked.Lookup("title"))
+		b.Member("taskType", task)
+		b.Member("title", title)
 		b.Member("outputDimensionality", asked.Dimensions)
 		b.Close('}')
 	}
 	b.Close(']')
 	b.Close('}')
 	return &providers.Request{
-		URL: providers.URL(c.Base, path.below()+":batchEmbedContents", ""), Body: b,
+		URL: providers.VersionedURL(c.Base, path.below()+":batchEmbedContents", ""), Body: b,
 		Answer: &providers.Answer{
 			Failure: Failure,
 			Body: func(dst, body []byte, _ http.Header) ([]byte, error) {
@@ -55,7 +62,7 @@ func embed(c *providers.Call) (*providers.Request, error) {
 }
 
 func embeddings(body []byte) (vectors []chat.Raw, tokens int64, err error) {
-	r := jsonscan.NewReader(body)
+	r := jsonscan.Bounded(body)
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "embeddings":

@@ -44,9 +44,9 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 // URL returns the URL at which a model generates, given its path.
 func URL(base *url.URL, path string, stream bool) *url.URL {
 	if stream {
-		return providers.URL(base, path+":streamGenerateContent", "alt=sse") // without it, the stream is one JSON array
+		return providers.VersionedURL(base, path+":streamGenerateContent", "alt=sse") // without it, the stream is one JSON array
 	}
-	return providers.URL(base, path+":generateContent", "")
+	return providers.VersionedURL(base, path+":generateContent", "")
 }
 
 // A path is the name of a model as the API has it.

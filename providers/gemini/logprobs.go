@@ -11,11 +11,10 @@ type token struct {
 	probability chat.Raw // its logarithm
 }
 
-// appendLogProbs appends a logprobsResult in OpenAI's form, or nothing if it has no tokens.
-func appendLogProbs(dst, result []byte) []byte {
+// appendLogProbs reads and appends a logprobsResult in OpenAI's form, or nothing if it has no tokens.
+func appendLogProbs(dst []byte, r *jsonscan.Reader) []byte {
 	var chosen []token
 	var top [][]token
-	r := jsonscan.NewReader(result)
 	r.Object(func(key jsonscan.Key) {
 		switch string(key.Bytes()) {
 		case "chosenCandidates":

@@ -14,7 +14,7 @@ import (
 // models lists the models in OpenAI's form. All fit on one page.
 func models(c *providers.Call) (*providers.Request, error) {
 	return &providers.Request{
-		URL:    providers.URL(c.Base, "/v1beta/models", "pageSize=1000"),
+		URL:    providers.VersionedURL(c.Base, "/v1beta/models", "pageSize=1000"),
 		Answer: &providers.Answer{Failure: Failure, Body: appendModels},
 	}, nil
 }
@@ -56,7 +56,7 @@ func countTokens(c *providers.Call) (*providers.Request, error) {
 	}
 	b.Close('}')
 	return &providers.Request{
-		URL: providers.URL(c.Base, path.below()+":countTokens", ""), Body: b,
+		URL: providers.VersionedURL(c.Base, path.below()+":countTokens", ""), Body: b,
 		Answer: &providers.Answer{Failure: Failure, Body: AppendCount},
 	}, nil
 }

@@ -64,11 +64,14 @@ func (w *writer) tools() error {
 	return nil
 }
 
+// declared reports whether a tool is a function of the caller's.
+func declared(t chat.Tool) bool { return t.Other == nil && !byName(&t) }
+
 func (w *writer) declarations() {
 	begun := false
 	for i := range w.r.Tools {
 		t := &w.r.Tools[i]
-		if t.Other != nil || byName(t) {
+		if !declared(*t) {
 			continue
 		}
 		if !begun {

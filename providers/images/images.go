@@ -35,6 +35,9 @@ type Member struct {
 // maxImages is how many images OpenAI makes at most.
 const maxImages = 10
 
+// maxOthers is how many members a request may have that are not OpenAI's.
+const maxOthers = 100
+
 // openAIs are the members of OpenAI's that others do not have and that change no content.
 var openAIs = map[string]bool{"model": true, "user": true, "quality": true, "background": true, "moderation": true, "output_compression": true, "partial_images": true}
 
@@ -69,6 +72,8 @@ func Parse(c *providers.Call) (r *Request, err error) {
 		case name == "stream" && v.Bool():
 			err = refuse(name, "unsupported_parameter", "provider "+c.Provider.Name+" does not stream images")
 		case name == "stream":
+		case len(r.Others) == maxOthers:
+			err = refuse(name, "invalid_value", "expected at most "+strconv.Itoa(maxOthers)+" members that are not OpenAI's")
 		default:
 			r.Others = append(r.Others, Member{name, v})
 		}
@@ -99,11 +104,26 @@ func (r *Request) size(text string) (err error) {
 	return nil
 }
 
+// List returns the elements of an array, one that is none as the only one, as far as an answer has so many images, and one more.
+func List(v gjson.Result) (list []gjson.Result) {
+	if !v.IsArray() {
+		return v.Array()
+	}
+	v.ForEach(func(_, v gjson.Result) bool {
+		list = append(list, v)
+		return len(list) <= maxImages
+	})
+	return list
+}
+
 // Answer returns the translation of an answer, whose images are in base64. Its error may be a [providers.Failure].
 func Answer(c *providers.Call, images func(answer gjson.Result) ([]string, error)) *providers.Answer {
 	created, name := c.Now.Unix(), c.DisplayName()
 	return &providers.Answer{Body: func(dst, body []byte, _ http.Header) ([]byte, error) {
 		list, err := images(gjson.ParseBytes(body))
+		if err == nil && len(list) > maxImages {
+			err = &providers.Failure{Message: "The provider's answer has more than " + strconv.Itoa(maxImages) + " images", Type: "server_error"}
+		}
 		if err == nil && len(list) == 0 {
 			err = &providers.Failure{Message: "The provider's answer has no images", Type: "server_error"}
 		}

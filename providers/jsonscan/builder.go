@@ -34,10 +34,10 @@ func (b *Builder) Open(bracket byte) {
 // Close ends an object or an array.
 func (b *Builder) Close(bracket byte) { *b = append(*b, bracket) }
 
-// Key starts a member. The name must not need escapes.
+// Key starts a member.
 func (b *Builder) Key(name string) *Builder {
 	b.comma()
-	*b = append(append(append(*b, '"'), name...), '"', ':')
+	*b = append(AppendQuoted(*b, name), ':')
 	return b
 }
 

@@ -19,6 +19,9 @@ type Reader struct {
 	err   error
 
 	checked bool // see Again
+
+	own    budget
+	budget *budget // nil: as many elements as there are
 }
 
 // NewReader returns a reader of body, which is one value.
@@ -30,7 +33,7 @@ func NewReader(body []byte) *Reader {
 
 // Reset makes the reader read body from its beginning.
 func (r *Reader) Reset(body []byte) {
-	*r = Reader{s: body}
+	*r = Reader{s: body, own: r.own, budget: r.budget}
 	r.i = r.s.space(0)
 }
 
@@ -41,9 +44,12 @@ func (r *Reader) Again(body []byte) {
 	r.checked = true
 }
 
-// Err returns the first error, a *SyntaxError. After the body was read, data that follows
+// Err returns the first error, a *SyntaxError, a *[LimitError] or what [Reader.Fail] was given. After the body was read, data that follows
 // its value is an error, too.
 func (r *Reader) Err() error {
+	if r.err == nil && r.budget != nil {
+		r.err = r.budget.err
+	}
 	if r.err == nil && r.depth == 0 && r.i > 0 {
 		if end := r.s.space(r.i); end != len(r.s) {
 			return r.s.errorAt(end, "unexpected data after the JSON value")
@@ -125,7 +131,9 @@ func (r *Reader) Array(visit func()) bool {
 	}
 	r.depth++
 	end, err := r.s.Array(r.i, r.depth-1, func(_, at int) (int, error) {
-		r.i = at
+		if r.i = at; !r.Spend() {
+			return at, r.err
+		}
 		visit()
 		return r.visited(at)
 	})

@@ -1,8 +1,10 @@
 package messages
 
 import (
+	"encoding/base64"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
@@ -34,6 +36,9 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	if err := r.OneChoice(); err != nil {
 		return nil, err
 	}
+	if err := r.NoForeignTools(); err != nil {
+		return nil, err
+	}
 	w := writer{Turns: chat.Turns{Builder: dst}}
 	b := &w.Builder
 	name := o.Name
@@ -41,7 +46,7 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 		name = r.Model.Text()
 	}
 	m := ModelOf(name)
-	thinking := m.Thinking(r)
+	thinking := Continued(m.Thinking(r), r.Messages)
 	r = AnswersByTool(r, m, thinking)
 	b.Open('{')
 	if o.Version != "" {
@@ -59,13 +64,12 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 		return dst, err
 	}
 	b.Key("messages").Open('[')
-	err := w.messages(r.Messages)
+	err := w.messages(Prefill(r.Messages))
 	b.Close(']')
-	if m.Samples() {
-		b.Member("temperature", chat.AtMost(r.Temperature, MaxTemperature))
-		b.Member("top_p", r.TopP)
-		b.Member("top_k", r.TopK)
-	}
+	temperature, topP, topK := m.Sampling(r, thinking)
+	b.Member("temperature", temperature)
+	b.Member("top_p", topP)
+	b.Member("top_k", topK)
 	if stops := slices.DeleteFunc(slices.Clone(r.Stop), chat.Literal.Blank); len(stops) > 0 {
 		chat.AppendTexts(b.Key("stop_sequences"), stops)
 	}
@@ -76,7 +80,7 @@ func Append(dst []byte, r *chat.Request, o Options) ([]byte, error) {
 	}
 	b.Member("thinking", thinking)
 	w.own(r, m)
-	w.tools(r)
+	w.tools(r, m, Choice(r.ToolChoice, thinking))
 	if r.Stream && !o.NoStream {
 		b.Key("stream").Bool(true)
 	}
@@ -156,7 +160,7 @@ func (w *writer) messages(all []chat.Message) error {
 
 func (w *writer) message(m *chat.Message, at int) error {
 	return m.Each(func(p *chat.Part) error {
-		if !sendable(*p) {
+		if !Sendable(p) {
 			return nil
 		}
 		w.Turn(m.Role)
@@ -184,9 +188,9 @@ func callID(id chat.Literal) chat.Literal {
 	return chat.PlainID(id, maxCallID)
 }
 
-// sendable reports whether the API accepts a part: no blank text, and only its own
+// Sendable reports whether the API accepts a part: no blank text, and only its own
 // thinking, which has a signature.
-func sendable(p chat.Part) bool {
+func Sendable(p *chat.Part) bool {
 	switch p.Kind {
 	case chat.Text, chat.Refusal:
 		return !p.Text.Blank()
@@ -210,7 +214,7 @@ func (w *writer) result(m *chat.Message, at int) error {
 	default:
 		w.Key("content").Open('[')
 		for i := range m.Parts {
-			if p := &m.Parts[i]; sendable(*p) {
+			if p := &m.Parts[i]; Sendable(p) {
 				if err := w.part(p, at); err != nil {
 					return err
 				}
@@ -256,6 +260,9 @@ func (w *writer) part(p *chat.Part, at int) error {
 		w.Member("cache_control", p.Cache)
 		w.Close('}')
 	case chat.File:
+		if !document(p) {
+			return unsupported(at, "The provider takes documents of text and PDF only, not of type "+p.MediaType)
+		}
 		w.Open('{')
 		w.Key("type").Text("document")
 		w.source(p)
@@ -277,9 +284,44 @@ func text(l chat.Literal) []byte {
 	return l
 }
 
+// unknownType is the media type of data of which none is known.
+const unknownType = "application/octet-stream"
+
+// texts lists media types of texts besides text/*.
+var texts = []string{
+	"application/json", "application/xml", "application/yaml", "application/x-yaml", "application/toml", "application/csv",
+	"application/javascript", "application/typescript", "application/sql", "application/x-sh", "application/x-ndjson", "application/jsonl",
+}
+
+// plainText returns the text of a document that is one.
+func plainText(p *chat.Part) (text string, ok bool) {
+	if text, ok = p.PlainText(); ok {
+		return text, true
+	}
+	media, _, _ := strings.Cut(p.MediaType, ";")
+	if p.Kind != chat.File || p.Data == nil ||
+		!slices.Contains(texts, media) && !strings.HasSuffix(media, "+json") && !strings.HasSuffix(media, "+xml") {
+		return "", false
+	}
+	b, err := base64.StdEncoding.AppendDecode(nil, p.Data)
+	return string(b), err == nil
+}
+
+// document reports whether the API takes a document: a file that it holds or fetches, a text or a PDF.
+func document(p *chat.Part) bool {
+	if _, ok := plainText(p); ok || p.FileID != nil || p.URL != nil || strings.HasPrefix(p.MediaType, "text/") {
+		return true // a text that is not base64 is the API's to refuse
+	}
+	switch p.MediaType {
+	case "", unknownType, "application/pdf":
+		return true
+	}
+	return false
+}
+
 func (w *writer) source(p *chat.Part) {
 	w.Key("source").Open('{')
-	plain, isText := p.PlainText()
+	plain, isText := plainText(p)
 	switch {
 	case p.FileID != nil:
 		w.Key("type").Text("file")
@@ -293,7 +335,7 @@ func (w *writer) source(p *chat.Part) {
 		w.Key("data").Text(plain)
 	default:
 		media := p.MediaType
-		if media == "" {
+		if media == "" || media == unknownType {
 			media = map[chat.PartKind]string{chat.Image: "image/png", chat.File: "application/pdf"}[p.Kind]
 		}
 		w.Key("type").Text("base64")
@@ -303,7 +345,7 @@ func (w *writer) source(p *chat.Part) {
 	w.Close('}')
 }
 
-func (w *writer) tools(r *chat.Request) {
+func (w *writer) tools(r *chat.Request, m Model, choice chat.ToolChoice) {
 	if len(r.Tools) == 0 {
 		return
 	}
@@ -317,7 +359,7 @@ func (w *writer) tools(r *chat.Request) {
 		w.Open('{')
 		w.Member("name", t.Name)
 		w.Member("description", t.Description)
-		if string(t.Strict) == "true" {
+		if string(t.Strict) == "true" && m.Schemas() {
 			w.Key("input_schema").Raw(ClosedSchema(t.Schema()))
 			w.Key("strict").Bool(true)
 		} else {
@@ -333,7 +375,7 @@ func (w *writer) tools(r *chat.Request) {
 	}
 	w.Close(']')
 	one := string(r.Parallel) == "false"
-	mode := r.ToolChoice.Mode
+	mode := choice.Mode
 	if mode == chat.Unset {
 		if !one {
 			return
@@ -343,7 +385,7 @@ func (w *writer) tools(r *chat.Request) {
 	w.Key("tool_choice").Open('{')
 	w.Key("type").Text([...]string{chat.Auto: "auto", chat.Required: "any", chat.None: "none", chat.Named: "tool"}[mode])
 	if mode == chat.Named {
-		w.Member("name", r.ToolChoice.Name)
+		w.Member("name", choice.Name)
 	}
 	if one && mode != chat.None {
 		w.Key("disable_parallel_tool_use").Bool(true)

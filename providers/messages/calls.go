@@ -96,7 +96,7 @@ func (o *objectEnd) push(piece []byte) {
 			i++
 			switch c = piece[i]; {
 			case c == 'u' && i+4 < len(piece):
-				c = unicode(piece[i+1 : i+5])
+				c = character(piece[i+1 : i+5])
 				i += 4
 			case c != '"' && c != '\\' && c != '/': // a control character
 				c = ' '
@@ -106,9 +106,9 @@ func (o *objectEnd) push(piece []byte) {
 	}
 }
 
-// unicode returns the character with the given hexadecimal digits if it is below 256, and
+// character returns the character with the given hexadecimal digits if it is below 256, and
 // otherwise 0.
-func unicode(digits []byte) (c byte) {
+func character(digits []byte) (c byte) {
 	if digits[0] != '0' || digits[1] != '0' {
 		return 0
 	}

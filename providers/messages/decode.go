@@ -45,7 +45,7 @@ var reasons = map[string]chat.FinishReason{
 
 // Body decodes a complete answer.
 func (d *Decoder) Body(body []byte, to chat.Sink) error {
-	r := jsonscan.NewReader(body)
+	r := jsonscan.Bounded(body)
 	start := chat.Event{Kind: chat.Start}
 	var content, failure chat.Raw
 	var reason chat.Literal
@@ -80,8 +80,11 @@ func (d *Decoder) Body(body []byte, to chat.Sink) error {
 		return nil
 	}
 	d.emit(to, start)
-	c := jsonscan.NewReader(content)
+	c := r.Within(content)
 	c.Array(func() { d.block(c, to) })
+	if err := r.Err(); err != nil {
+		return err
+	}
 	d.finish(to, reason)
 	if used {
 		d.report(to)
@@ -283,13 +286,16 @@ func (d *Decoder) Message(_ string, data []byte, to chat.Sink) error {
 	case "content_block_stop":
 		d.annotate(to)
 		switch b := d.blocks[index]; {
-		case b == nil || b.input == nil:
+		case b == nil:
+		case b.input == nil:
+			d.callEnd(b, to)
 		case b.search != nil:
 			d.searched(b.search, b.input, to)
 			b.input = nil
 		default:
 			d.piece(b, chat.Quote(string(b.input)), to)
 			b.input = nil
+			d.callEnd(b, to)
 		}
 	case "message_stop":
 		d.ended = true
@@ -392,6 +398,13 @@ func (d *Decoder) piece(b *toolUse, piece chat.Literal, to chat.Sink) {
 		return
 	}
 	d.emit(to, chat.Event{Kind: chat.CallPiece, Tool: b.tool, Text: piece})
+}
+
+// callEnd says that a call is complete, if the block is one.
+func (d *Decoder) callEnd(b *toolUse, to chat.Sink) {
+	if !b.text && b.search == nil {
+		d.emit(to, chat.Event{Kind: chat.CallEnd, Tool: b.tool})
+	}
 }
 
 // End reports whether the message is complete.

@@ -16,6 +16,18 @@ var errorTypes = map[int]string{
 	529:                              overloaded,
 }
 
+// named maps the names of errors at other providers, which have no status in a stream: Google's
+// and OpenAI's.
+var named = map[string]int{
+	"INVALID_ARGUMENT": http.StatusBadRequest, "FAILED_PRECONDITION": http.StatusBadRequest,
+	"UNAUTHENTICATED": http.StatusUnauthorized, "PERMISSION_DENIED": http.StatusForbidden, "NOT_FOUND": http.StatusNotFound,
+	"RESOURCE_EXHAUSTED": http.StatusTooManyRequests, "UNAVAILABLE": http.StatusServiceUnavailable,
+	"DEADLINE_EXCEEDED": http.StatusGatewayTimeout,
+
+	"rate_limit_exceeded": http.StatusTooManyRequests, "insufficient_quota": http.StatusTooManyRequests, "tokens": http.StatusTooManyRequests,
+	"requests": http.StatusTooManyRequests,
+}
+
 const (
 	invalidRequest = "invalid_request_error"
 	overloaded     = "overloaded_error"
@@ -27,6 +39,9 @@ const (
 func ErrorType(name string, status int) string {
 	if name == apiError {
 		return name
+	}
+	if status == 0 {
+		status = named[name]
 	}
 	for _, t := range errorTypes {
 		if name == t && (name != invalidRequest || errorTypes[status] == "") { // which OpenAI's API says of any status

@@ -5,6 +5,7 @@ package messages
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
@@ -16,14 +17,15 @@ import (
 // which the text around them describes, and are dropped. Signatures of calls are restored
 // if they are the given provider's; others are dropped.
 func Parse(body []byte, provider string) (*chat.Request, error) {
-	p := &parser{r: jsonscan.NewReader(body), out: &chat.Request{IncludeUsage: true}, provider: provider}
+	p := &parser{r: jsonscan.Bounded(body), out: &chat.Request{IncludeUsage: true}, provider: provider}
 	p.r.Object(p.member)
 	if err := p.r.Err(); err != nil {
-		return nil, err
+		return nil, chat.Refused(err)
 	}
 	if p.thread {
 		return nil, &chat.Unsupported{Param: "thread", Message: "The provider keeps no threads: send the whole conversation in 'messages', and no 'thread'"}
 	}
+	p.optional()
 	if len(p.system) > 0 {
 		p.out.Messages = slices.Insert(p.out.Messages, 0, chat.Message{Role: chat.System, Parts: p.system})
 	}
@@ -36,6 +38,7 @@ type parser struct {
 	out      *chat.Request
 	provider string
 	system   []chat.Part
+	searches bool // there is a tool that searches the web
 	thread   bool // messages holds only those since the last answer
 }
 
@@ -90,14 +93,7 @@ func (p *parser) member(key jsonscan.Key) {
 	}
 }
 
-// each visits the elements of an array that are not null.
-func (p *parser) each(visit func()) {
-	p.r.Array(func() {
-		if p.r.Kind() != jsonscan.Null {
-			visit()
-		}
-	})
-}
+func (p *parser) each(visit func()) { chat.Objects(p.r, visit) }
 
 func (p *parser) format() {
 	p.r.Object(func(key jsonscan.Key) {
@@ -167,7 +163,7 @@ func (p *parser) content() (parts []chat.Part, o others) {
 		return []chat.Part{{Text: r.String()}}, o
 	}
 	var signature chat.Literal // of the next call
-	p.each(func() {
+	chat.Contents(r, func() {
 		if r.Kind() == jsonscan.String {
 			parts = append(parts, chat.Part{Text: r.String()})
 			return
@@ -326,9 +322,25 @@ func (p *parser) tool() {
 		}
 	})
 	if kind != nil && !kind.Is("custom") || t.Name == nil {
-		t = chat.Tool{Other: r.Since(start)}
+		t = chat.Tool{Other: r.Since(start), Foreign: kind != nil && !kind.Is("custom") && !kind.Is("function")} // some clients send OpenAI's form
+		p.searches = p.searches || isSearch(kind)
 	}
 	p.out.Tools = append(p.out.Tools, t)
+}
+
+// isSearch reports whether tools of a type search the web, which a model can do without.
+func isSearch(kind chat.Literal) bool { return strings.HasPrefix(kind.Text(), "web_search_") }
+
+// optional marks the web searches that stand besides functions.
+func (p *parser) optional() {
+	function := func(t chat.Tool) bool { return t.Other == nil }
+	if !p.searches || !slices.ContainsFunc(p.out.Tools, function) {
+		return
+	}
+	for i := range p.out.Tools {
+		t := &p.out.Tools[i]
+		t.Optional = t.Other != nil && isSearch(chat.Quote(t.Kind()))
+	}
 }
 
 var toolModes = map[string]chat.ToolMode{"auto": chat.Auto, "any": chat.Required, "none": chat.None, "tool": chat.Named}

@@ -27,6 +27,9 @@ func Pass(body []byte) (out []byte, names map[string]chat.Literal) {
 	if p.choice && !p.tools {
 		out = chat.WithoutMembers(out, []string{"tool_choice"})
 	}
+	if p.loop.calls && p.loop.results && !p.loop.thought && kindOf(p.thinking).Is("enabled") { // see Continued
+		out = chat.WithoutMembers(out, []string{"thinking"})
+	}
 	if p.misplaced {
 		out = moveResults(out)
 	}
@@ -48,6 +51,33 @@ type passing struct {
 	thread    bool // there are, in the thread
 	placed    chat.Placed
 	misplaced bool // results may have to be moved
+
+	thinking chat.Raw
+	loop     loop
+}
+
+// A loop is what is known of the last turn of the model, and of what follows it.
+type loop struct {
+	open    bool // nothing follows it so far
+	some    bool // it has a block
+	thought bool // it begins with a thought
+	calls   bool
+	results bool // some follow it
+}
+
+// add adds a message that is sent.
+func (l *loop) add(m *passingMessage) {
+	if !m.role.Is("assistant") {
+		l.open, l.results = false, l.results || m.results
+		return
+	}
+	if !l.open {
+		*l = loop{open: true}
+	}
+	if !l.some {
+		l.some, l.thought = true, m.thought
+	}
+	l.calls = l.calls || m.calls
 }
 
 func (p *passing) member(key jsonscan.Key) bool {
@@ -56,6 +86,8 @@ func (p *passing) member(key jsonscan.Key) bool {
 	case "messages":
 		array := p.Kind() == jsonscan.Array
 		p.empty = p.Elements(p.message) == 0 && array
+	case "thinking":
+		p.thinking = p.Raw()
 	case "system":
 		if p.Kind() == jsonscan.Array {
 			p.system = p.Elements(p.hasText) > 0
@@ -93,7 +125,9 @@ func (p *passing) tool() bool {
 
 // A passingMessage is what is known of the message that is being read.
 type passingMessage struct {
-	calls, others bool // it has calls, and what is neither a call nor a result
+	role                   chat.Literal
+	calls, results, others bool // it has calls, results, and what is neither
+	begun, thought         bool // it has a block, and the first one is a thought
 }
 
 // message reports whether a message has content.
@@ -101,6 +135,9 @@ func (p *passing) message() bool {
 	var m passingMessage
 	full := true
 	p.Members(func(key jsonscan.Key) bool {
+		if key.Is("role") {
+			m.role = p.String()
+		}
 		if !key.Is("content") {
 			return true
 		}
@@ -115,6 +152,9 @@ func (p *passing) message() bool {
 	if full && m.others && !m.calls {
 		p.placed.Other()
 	}
+	if full {
+		p.loop.add(&m)
+	}
 	return full
 }
 
@@ -128,6 +168,7 @@ type passingBlock struct {
 func (p *passing) block(m *passingMessage) bool {
 	b := passingBlock{start: p.Peek()}
 	p.Members(func(key jsonscan.Key) bool { return p.blockMember(&b, key) })
+	begins := !m.begun
 	switch {
 	case b.kind.Is("text") && b.text.Blank(),
 		b.kind.Is("thinking") && b.signature.Empty(),
@@ -140,9 +181,13 @@ func (p *passing) block(m *passingMessage) bool {
 		}
 		p.placed.Call(b.id)
 	case b.kind.Is("tool_result"):
+		m.results = true
 		p.misplaced = p.misplaced || m.others || !p.placed.Result(b.result)
 	default:
 		m.others = true
+	}
+	if m.begun = true; begins {
+		m.thought = b.kind.Is("thinking") || b.kind.Is("redacted_thinking")
 	}
 	return true
 }
@@ -195,11 +240,12 @@ func (p *passing) sourceMember(key jsonscan.Key) bool {
 func moveResults(body []byte) []byte {
 	var p chat.Patch
 	p.Start(body)
+	p.AgainBounded(body)
 	p.Members(func(key jsonscan.Key) bool {
 		if key.Is("messages") {
 			start := p.Peek()
 			all := pieces{whole: make(map[*chat.Part]chat.Raw)}
-			p.Array(func() { all.add(p.Raw()) })
+			p.Array(func() { all.add(p.Within(p.Raw())) })
 			all.messages = chat.ResultsFirst(all.messages)
 			p.Replace(start, p.Peek(), all.together())
 		}
@@ -219,12 +265,12 @@ type pieces struct {
 }
 
 // add adds the pieces of a message.
-func (p *pieces) add(raw []byte) {
-	whole := chat.Message{Role: chat.System, Parts: []chat.Part{opaque(raw)}}
+func (p *pieces) add(r *jsonscan.Reader) {
+	start := r.Peek()
+	whole := chat.Message{Role: chat.System}
 	rest := chat.Message{Role: chat.User}
 	var results []chat.Message
 	user := false
-	r := jsonscan.NewReader(raw)
 	r.Object(func(key jsonscan.Key) {
 		switch {
 		case key.Is("role"):
@@ -253,7 +299,9 @@ func (p *pieces) add(raw []byte) {
 			})
 		}
 	})
+	raw := r.Since(start)
 	if !user {
+		whole.Parts = []chat.Part{opaque(raw)}
 		p.messages = append(p.messages, whole)
 		return
 	}

@@ -14,7 +14,7 @@ const SchemaTool = "gateway_structured_answer"
 // has to call, or the same request if the model accepts schemas, or none is asked for. thinking is
 // the model's, or nil. Decoders make a text of that call.
 func AnswersByTool(r *chat.Request, m Model, thinking chat.Raw) *chat.Request {
-	if r.Format.Kind != chat.FormatSchema || r.Format.Schema == nil || m.version == 0 || m.version >= m.schemas || r.Lookup("output_config") != nil {
+	if r.Format.Kind != chat.FormatSchema || r.Format.Schema == nil || m.Schemas() || r.Lookup("output_config") != nil {
 		return r
 	}
 	own := *r
@@ -27,13 +27,13 @@ func AnswersByTool(r *chat.Request, m Model, thinking chat.Raw) *chat.Request {
 	switch r.ToolChoice.Mode {
 	case chat.None: // the others are not to be called
 		others = nil
-	case chat.Named:
-		return r // an answer is not what is asked for
+	case chat.Named: // an answer is not what is asked for
+		return &own
 	}
 	own.Tools = append(slices.Clip(others), tool)
 	own.Parallel = chat.Raw("false")
 	switch {
-	case budget(thinking) > 0: // which the API refuses with a tool that must be called
+	case m.alwaysThinks, thinks(thinking): // which the API refuses with a tool that must be called
 		own.ToolChoice = chat.ToolChoice{Mode: chat.Auto}
 	case len(others) == 0:
 		own.ToolChoice = chat.ToolChoice{Mode: chat.Named, Name: tool.Name}

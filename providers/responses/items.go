@@ -12,10 +12,10 @@ import (
 // Messages converts items, an input or an output, to messages, and returns the tools that they
 // add. items is a string or an array.
 func Messages(items []byte, provider string) ([]chat.Message, []chat.Tool, error) {
-	p := &parser{r: jsonscan.NewReader(items), out: new(chat.Request), provider: provider}
+	p := &parser{r: jsonscan.Bounded(items), out: new(chat.Request), provider: provider}
 	p.input()
 	if err := p.r.Err(); err != nil {
-		return nil, nil, err
+		return nil, nil, chat.Refused(err)
 	}
 	if p.fault != nil {
 		return nil, nil, p.fault
@@ -155,7 +155,7 @@ func (p *parser) thought(e *entry) {
 			break
 		}
 		var all []chat.Part
-		r := jsonscan.NewReader(texts)
+		r := p.r.Within(texts)
 		r.Array(func() {
 			r.Object(func(key jsonscan.Key) {
 				if key.Is("text") {
@@ -204,7 +204,7 @@ func (p *parser) content(raw chat.Raw, at string) (parts []chat.Part) {
 	if raw == nil {
 		return nil
 	}
-	r := jsonscan.NewReader(raw)
+	r := p.r.Within(raw)
 	switch r.Kind() {
 	case jsonscan.String:
 		return []chat.Part{{Text: r.String()}}

@@ -32,10 +32,10 @@ type Options struct {
 // Parse parses the body of a call that creates a response, for other providers than OpenAI.
 // An error of type *chat.Unsupported names what they do not support.
 func Parse(body []byte, o Options) (*chat.Request, error) {
-	p := &parser{r: jsonscan.NewReader(body), out: &chat.Request{IncludeUsage: true}, provider: o.Provider}
+	p := &parser{r: jsonscan.Bounded(body), out: &chat.Request{IncludeUsage: true}, provider: o.Provider}
 	p.r.Object(p.member)
 	if err := p.r.Err(); err != nil {
-		return nil, err
+		return nil, chat.Refused(err)
 	}
 	if len(p.messages) == 0 && p.fault == nil {
 		p.refuse("input", "Missing required parameter: 'input'.")
@@ -72,6 +72,7 @@ type parser struct {
 func (p *parser) refuse(param, message string) {
 	if p.fault == nil {
 		p.fault = &chat.Unsupported{Param: param, Message: message}
+		p.r.Fail(p.fault)
 	}
 }
 
@@ -118,8 +119,11 @@ func (p *parser) member(key jsonscan.Key) {
 		})
 	case "reasoning":
 		r.Object(func(key jsonscan.Key) {
-			if key.Is("effort") {
+			switch {
+			case key.Is("effort"):
 				out.Effort = r.String()
+			case key.Is("summary"):
+				out.Thoughts = !chat.Literal(r.String()).Empty()
 			}
 		})
 	case "user":
@@ -141,7 +145,9 @@ func (p *parser) member(key jsonscan.Key) {
 		case why != "" && string(v) != "false":
 			p.refuse(name, why)
 		case why == "" && !slices.Contains(notForwarded, name):
-			out.Extra = append(out.Extra, chat.Member{Name: name, Value: v})
+			if r.Spend() {
+				out.Extra = append(out.Extra, chat.Member{Name: name, Value: v})
+			}
 		}
 	}
 }

@@ -153,13 +153,13 @@ func isSeal(content chat.Literal) bool {
 // allows all.
 func allowed(body []byte) []byte {
 	var choice chat.ToolChoice
-	r := jsonscan.NewReader(body)
+	r := jsonscan.Bounded(body)
 	r.Object(func(key jsonscan.Key) {
 		if key.Is("tool_choice") {
 			r.Object(func(key jsonscan.Key) { choice.ReadAllowed(r, key) })
 		}
 	})
-	if choice.Allowed == nil {
+	if choice.Allowed == nil || r.Err() != nil { // with too many, the provider judges
 		return nil
 	}
 	return choice.Restrict(body, func(raw []byte) chat.Tool {

@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,7 @@ type Response struct {
 	items    []item
 	open     int         // index of the current message or reasoning item, plus one; 0: none
 	calls    map[int]int // by tool: index of its item
+	called   int         // index of the item of the last call, plus one; 0: none
 	logProbs []byte      // elements of an array, for the next text
 	finish   chat.FinishReason
 	finished bool
@@ -130,6 +132,7 @@ func (w *Response) take(e *chat.Event, to *Events) {
 		it.seal, it.redacted = append(it.seal, jsonscan.Inside(e.Text)...), true
 	case chat.CallStart:
 		w.close(to)
+		w.closeCall(to)
 		kind, name := callItem, clone(e.Name)
 		form, formed := w.Forms[e.Name.Text()]
 		switch {
@@ -149,14 +152,18 @@ func (w *Response) take(e *chat.Event, to *Events) {
 		if w.calls == nil {
 			w.calls = make(map[int]int)
 		}
-		w.calls[e.Tool] = len(w.items) - 1
+		w.calls[e.Tool], w.called = len(w.items)-1, len(w.items)
 		to.added(len(w.items)-1, it)
 	case chat.CallPiece:
-		if at, ok := w.calls[e.Tool]; ok && !e.Text.Empty() {
+		if at, ok := w.calls[e.Tool]; ok && !e.Text.Empty() && !w.items[at].done {
 			w.items[at].arguments = append(w.items[at].arguments, jsonscan.Inside(e.Text)...)
 			if w.items[at].kind == callItem { // those of others are in the whole only
 				to.arguments(at, &w.items[at], e.Text)
 			}
+		}
+	case chat.CallEnd:
+		if at, ok := w.calls[e.Tool]; ok && !w.items[at].done {
+			w.end(at, to)
 		}
 	case chat.Finish:
 		w.finish, w.finished = e.Finish, true
@@ -287,6 +294,18 @@ func (w *Response) close(to *Events) {
 	if w.open > 0 {
 		w.end(w.open-1, to)
 		w.open = 0
+	}
+}
+
+// closeCall ends the last call before another one begins, if its arguments are complete: some
+// providers interleave the pieces of several calls.
+func (w *Response) closeCall(to *Events) {
+	if w.called == 0 || w.items[w.called-1].done {
+		return
+	}
+	arguments := slices.Concat([]byte{'"'}, w.items[w.called-1].arguments, []byte{'"'})
+	if jsonscan.Members(chat.Literal(arguments).Bytes(), nil) == nil {
+		w.end(w.called-1, to)
 	}
 }
 

@@ -25,6 +25,8 @@ func isOptional(kind string) bool {
 // the caller runs it.
 const toolSearch = `"tool_search"`
 
+const maxNamespace = 256
+
 // tool reads a tool, whose fields are not nested in a member function, or a namespace of tools.
 func (p *parser) tool(to *[]chat.Tool, at string, namespace chat.Literal) {
 	r := p.r
@@ -55,6 +57,10 @@ func (p *parser) tool(to *[]chat.Tool, at string, namespace chat.Literal) {
 	})
 	switch {
 	case kind.Is("namespace") && namespace == nil && !t.Name.Empty():
+		if len(t.Name) > maxNamespace { // each of its tools has it in its name
+			p.refuse(at+".name", "Invalid '"+at+".name': expected a name of at most "+strconv.Itoa(maxNamespace)+" bytes")
+			return
+		}
 		p.inside(tools, at+".tools", func(at string) { p.tool(to, at, t.Name) })
 		return
 	case isOptional(kind.Text()) && namespace == nil:
@@ -84,7 +90,7 @@ func (p *parser) tool(to *[]chat.Tool, at string, namespace chat.Literal) {
 // inside visits the elements of an array that was read before. at is its position.
 func (p *parser) inside(array chat.Raw, at string, visit func(at string)) {
 	outer := p.r
-	p.r = jsonscan.NewReader(array)
+	p.r = outer.Within(array)
 	i := 0
 	p.r.Array(func() {
 		visit(at + "[" + strconv.Itoa(i) + "]")

@@ -52,7 +52,7 @@ func generate(c *providers.Call) (*providers.Request, error) {
 	return &providers.Request{
 		URL: providers.URL(c.Base, "/"+providers.Escape(c.Model), ""), Body: b,
 		Answer: images.Answer(c, func(answer gjson.Result) (list []string, err error) {
-			for _, image := range answer.Get("image").Array() {
+			for _, image := range images.List(answer.Get("image")) {
 				list = append(list, image.Str)
 			}
 			return list, nil

@@ -36,7 +36,7 @@ func generate(c *providers.Call) (*providers.Request, error) {
 	switch name := c.Model; {
 	case strings.HasPrefix(name, "stable-diffusion-"):
 		accept["Content-Type"] = []string{"application/json"}
-		return &providers.Request{URL: providers.URL(c.Base, "/v1/generation/"+providers.Escape(name)+"/text-to-image", ""), Header: accept, Body: engine(asked), Answer: answer}, nil
+		return &providers.Request{URL: providers.VersionedURL(c.Base, "/v1/generation/"+providers.Escape(name)+"/text-to-image", ""), Header: accept, Body: engine(asked), Answer: answer}, nil
 	case name != "core" && name != "ultra" && !strings.HasPrefix(name, "sd3"):
 		return nil, &providers.RequestError{Param: "model", Code: "unsupported_model", Message: "Invalid 'model': expected core, ultra, a model such as sd3.5-large, or an engine such as stable-diffusion-xl-1024-v1-0"}
 	}
@@ -54,7 +54,7 @@ func generate(c *providers.Call) (*providers.Request, error) {
 		path = "sd3"
 	}
 	accept["Content-Type"] = []string{media}
-	return &providers.Request{URL: providers.URL(c.Base, "/v2beta/stable-image/generate/"+path, ""), Header: accept, Body: body, Answer: answer}, nil
+	return &providers.Request{URL: providers.VersionedURL(c.Base, "/v2beta/stable-image/generate/"+path, ""), Header: accept, Body: body, Answer: answer}, nil
 }
 
 // engine writes the request of the first API.
@@ -115,7 +115,7 @@ func form(asked *images.Request, model, boundary string) (body []byte, media str
 
 // read returns the images of an answer of either API.
 func read(answer gjson.Result) (list []string, err error) {
-	all := answer.Get("artifacts").Array()
+	all := images.List(answer.Get("artifacts"))
 	if one := answer.Get("image"); one.Exists() {
 		all = []gjson.Result{answer}
 	}

@@ -2,6 +2,7 @@ package standard_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -84,6 +85,19 @@ func TestAResponseThatPassesHasNoSealsOfOthers(t *testing.T) {
 	}
 }
 
+// DeepSeek takes texts as strings, no role developer, and no schemas of answers.
+func TestDeepSeekGetsWhatItTakes(t *testing.T) {
+	dialecttest.SameJSON(t, sent(t, "deepseek", providers.ChatComplete, `{"model":"m","messages":[{"role":"developer","content":[{"type":"text","text":"A"},{"type":"text","text":"B"}]},
+		{"role":"user","content":[{"type":"text","text":"Hi"},{"type":"image_url","image_url":{"url":"https://a.example/b.png"}}]},{"role":"assistant","content":"ok"}]}`),
+		`{"model":"m","messages":[{"role":"system","content":"AB"},
+		{"role":"user","content":[{"type":"text","text":"Hi"},{"type":"image_url","image_url":{"url":"https://a.example/b.png"}}]},{"role":"assistant","content":"ok"}]}`)
+	const schema = `{"model":"m","messages":[%s{"role":"user","content":"Hi"}],"response_format":%s}`
+	dialecttest.SameJSON(t, sent(t, "deepseek", providers.ChatComplete, fmt.Sprintf(schema, "", `{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}`)),
+		fmt.Sprintf(schema, `{"role":"system","content":"Answer with a JSON object that matches this JSON schema, and with nothing else:\n{\"type\":\"object\"}"},`, `{"type":"json_object"}`))
+	whole := fmt.Sprintf(schema, "", `{"type":"json_object"}`)
+	dialecttest.SameJSON(t, sent(t, "deepseek", providers.ChatComplete, whole), whole)
+}
+
 // Callers of Messages reach each provider that speaks OpenAI's API in the words that it takes.
 func TestProvidersGetWhatTheyTake(t *testing.T) {
 	const body = `"max_tokens":64,"thinking":{"type":"adaptive"},"top_k":40,"system":[{"type":"text","text":"A","cache_control":{"type":"ephemeral"}}],
@@ -115,7 +129,7 @@ func TestProvidersGetWhatTheyTake(t *testing.T) {
 					t.Errorf("%s: %s", member, got)
 				}
 			}
-			if plain := c.closed || c.provider == "fireworks-ai"; (got.Get("messages.1.content").Type == gjson.String) != plain {
+			if plain := c.closed || c.provider == "fireworks-ai" || c.provider == "deepseek"; (got.Get("messages.1.content").Type == gjson.String) != plain {
 				t.Errorf("cache_control: %s", got)
 			}
 			if (got.Get("messages.2.reasoning_content").Str == "Hm.") != c.wantsItsThoughts {

@@ -1,7 +1,10 @@
 package vertex
 
 import (
+	"errors"
+
 	"github.com/caddy-gw/gateway/providers"
+	"github.com/caddy-gw/gateway/providers/chat"
 	"github.com/caddy-gw/gateway/providers/gemini"
 	"github.com/caddy-gw/gateway/providers/jsonscan"
 	"github.com/caddy-gw/gateway/providers/messages"
@@ -14,6 +17,9 @@ var counted = []string{"contents", "systemInstruction", "tools", "generationConf
 // countOfGemini counts the tokens of a call of Messages to Gemini.
 func countOfGemini(c *providers.Call, m model, path string) (*providers.Request, error) {
 	asked, err := messages.Parse(c.Body, c.Provider.Name)
+	if unsupported := new(chat.Unsupported); errors.As(err, &unsupported) {
+		return nil, unsupported
+	}
 	if err != nil {
 		return nil, &providers.RequestError{Code: "invalid_json", Message: "Invalid request body: " + err.Error()}
 	}
@@ -36,7 +42,7 @@ func countOfGemini(c *providers.Call, m model, path string) (*providers.Request,
 	}
 	b.Close('}')
 	return &providers.Request{
-		URL: providers.URL(base(c.Base), path+":countTokens", ""), Body: b,
+		URL: providers.VersionedURL(base(c.Base), path+":countTokens", ""), Body: b,
 		Answer: &providers.Answer{Failure: gemini.Failure, Body: gemini.AppendCount},
 	}, nil
 }

@@ -40,7 +40,7 @@ func embed(c *providers.Call) (*providers.Request, error) {
 	}
 	b.Close('}')
 	return &providers.Request{
-		URL: providers.URL(base(c.Base), path+":predict", ""), Body: b,
+		URL: providers.VersionedURL(base(c.Base), path+":predict", ""), Body: b,
 		Answer: &providers.Answer{
 			Failure: gemini.Failure,
 			Body: func(dst, body []byte, _ http.Header) ([]byte, error) {

@@ -190,10 +190,14 @@ func request(c *providers.Call, r *chat.Request) (*providers.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	words := new(chat.Encoder)
+	if err := words.Check(r); err != nil {
+		return nil, err
+	}
 	named := *r
 	named.Model = chat.Quote(m.publisher + "/" + m.name)
 	return &providers.Request{
-		URL: providers.URL(base(c.Base), l+"/endpoints/openapi/chat/completions", ""), Body: new(chat.Encoder).Append(dst, &named),
+		URL: providers.VersionedURL(base(c.Base), l+"/endpoints/openapi/chat/completions", ""), Body: words.Append(dst, &named),
 	}, nil
 }
 
@@ -217,9 +221,9 @@ func decoder(c *providers.Call) chat.Decoder {
 
 func rawPredict(c *providers.Call, path string, stream bool) *url.URL {
 	if stream {
-		return providers.URL(base(c.Base), path+":streamRawPredict", "")
+		return providers.VersionedURL(base(c.Base), path+":streamRawPredict", "")
 	}
-	return providers.URL(base(c.Base), path+":rawPredict", "")
+	return providers.VersionedURL(base(c.Base), path+":rawPredict", "")
 }
 
 // claude passes a Messages request on to Claude as it is, except for what the API would refuse,

@@ -27,8 +27,13 @@ type Demand struct {
 	// Pages of a document and milliseconds of audio, at most; UsualMilliseconds is what is likely.
 	Pages, Milliseconds, UsualMilliseconds int64
 
-	// WebSearches and FileSearches are how often the provider may search, at most.
+	// WebSearches and FileSearches are how often the provider may search, at most. Searches: it searches the web once at
+	// least, also if its answer does not say so.
 	WebSearches, FileSearches int64
+	Searches                  bool
+
+	// Unpriced is what of the call costs something of which no price is known, besides the tokens of its model; "": nothing.
+	Unpriced string
 
 	// Most is how many tokens each choice of the answer has at most; negative: there is no bound.
 	// Named is what it may be allowed to have in words that not every provider reads, and Choices
@@ -75,7 +80,7 @@ func (d *Demand) Bounded() bool {
 	return d.Free || d.Most >= 0 && !d.HasUnseen && d.Images == 0
 }
 
-// Cost returns what a call may cost at most that uses so much; known: it has a price.
+// Cost returns what a call may cost at most that uses so much, without what is unpriced; known: it has a price.
 func (d *Demand) Cost(most *prices.Usage) (cost prices.Amount, known bool) {
 	if d.Free {
 		return 0, true

@@ -171,6 +171,28 @@ func (e *Estimator) Most(d *Demand) prices.Usage {
 	return l.most(d, Sum(text, l.added.most.Load()))
 }
 
+// Known returns the part of what a call may use at most, according to [Estimator.Most], that is bounded by the call or was
+// learned. guess: there is more, of which nothing is known yet.
+func (e *Estimator) Known(d *Demand, most *prices.Usage) (known prices.Usage, guess bool) {
+	known = *most
+	if d.Bounded() {
+		return known, false
+	}
+	l := e.of(d.Model)
+	var guessed int64 // of the prompt
+	if d.Images > 0 && l.image.most.Load() == 0 {
+		guessed = Times(d.Images, unlearnedImage)
+	}
+	if d.HasUnseen && l.unseen.most.Load() == 0 {
+		guessed = Sum(guessed, unlearnedUnseen)
+	}
+	known.Prompt = max(known.Prompt-guessed, 0)
+	if d.Most < 0 && l.answer.most.Load() == 0 {
+		known.Completion, guess = 0, true
+	}
+	return known, guess || guessed > 0
+}
+
 // mostOfLine returns what a call of a batch may use, whose text has the tokens for a byte that 999 of 1000 earlier prompts did not exceed: the lines of
 // a file are too many to be counted, and most of them are as usual.
 func (e *Estimator) mostOfLine(d *Demand) prices.Usage {

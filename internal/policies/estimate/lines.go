@@ -13,6 +13,11 @@ type Lines struct {
 	// Models are those of each model, at most MaxModels. Unnamed is why they are not the calls of all models; "": they are.
 	Models  []LinesOf
 	Unnamed string
+	// Others: a line may be answered by another model than the one that it names.
+	Others bool
+
+	// Charge is what the price is not known of, if it is not that of a model.
+	Charge string
 
 	// Trains: they are the examples of a fine-tuning job, of a model that only the call names.
 	Trains bool
@@ -24,7 +29,7 @@ type LinesOf struct {
 	Calls int64
 	Most  prices.Usage // that they may use
 	Cost  prices.Amount
-	// Unpriced: the price of some of their models is not known. What these cost is not in Cost.
+	// Unpriced: the price of some of their models, or of what else these do, is not known. What that costs is not in Cost.
 	Unpriced bool
 }
 
@@ -37,10 +42,13 @@ const maxModelName = 512 // bytes
 func (l *Lines) Add(e *Estimator, d *Demand, unnamed string) {
 	most := e.mostOfLine(d)
 	cost, priced := d.Cost(&most)
+	if d.Unpriced != "" {
+		priced, l.Charge = false, d.Unpriced
+	}
 	l.add(&most, cost, priced)
 	switch {
 	case unnamed != "":
-		l.Unnamed = unnamed
+		l.Unnamed, l.Others = unnamed, true
 	case d.Model.Name == "":
 		l.Unnamed = "a line names no model"
 	case len(d.Model.Name) > maxModelName:
@@ -70,9 +78,7 @@ func (l *Lines) of(model string) *LinesOf {
 
 func (l *LinesOf) add(most *prices.Usage, cost prices.Amount, priced bool) {
 	l.Calls++
-	if priced {
-		l.Cost = l.Cost.Plus(cost)
-	}
+	l.Cost = l.Cost.Plus(cost)
 	l.Unpriced = l.Unpriced || !priced
 	l.Most.Add(most)
 	l.Most.Prompt, l.Most.Completion = min(l.Most.Prompt, MaxTokens), min(l.Most.Completion, MaxTokens)

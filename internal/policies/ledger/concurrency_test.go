@@ -42,7 +42,7 @@ func TestExactlyTheLimitIsAdmittedAtOnce(t *testing.T) {
 			for range 40 {
 				wg.Go(func() {
 					for range limit/10 + 2 {
-						_, decision, err := d.Reserve(t.Context(), []Claim{{"k", limit, time.Minute, 1, "", false}})
+						_, decision, err := d.Reserve(t.Context(), []Claim{{"k", limit, time.Minute, 1, "", false, 0}})
 						if err != nil {
 							t.Error(err)
 						}
@@ -85,7 +85,7 @@ func TestManyKeysAtOnce(t *testing.T) {
 				for range 50 {
 					var claims []Claim
 					for range rand.IntN(3) + 1 {
-						claims = append(claims, Claim{fmt.Sprint(rand.IntN(len(used))), limit, time.Hour, rand.Int64N(4), "", false})
+						claims = append(claims, Claim{fmt.Sprint(rand.IntN(len(used))), limit, time.Hour, rand.Int64N(4), "", false, 0})
 					}
 					r, decision, err := d.Reserve(t.Context(), claims)
 					if err != nil {
@@ -131,7 +131,7 @@ func TestManyKeysAtOnce(t *testing.T) {
 
 func TestWritesAreBounded(t *testing.T) {
 	d := newDesk(t, Options{})
-	c := Claim{"k", 100_000, time.Minute, 1, "", false}
+	c := Claim{"k", 100_000, time.Minute, 1, "", false, 0}
 	d.reserve(c)
 	d.clock.add(time.Minute)
 	d.store.calls()
@@ -153,7 +153,7 @@ func TestWritesAreBounded(t *testing.T) {
 
 func TestCountersInMemoryAreBounded(t *testing.T) {
 	d := newDesk(t, Options{MaxCounters: 10})
-	claim := func(i int) Claim { return Claim{fmt.Sprint(i), 5, time.Minute, 1, "", false} }
+	claim := func(i int) Claim { return Claim{fmt.Sprint(i), 5, time.Minute, 1, "", false, 0} }
 	held := func() (n int) {
 		for i := range d.shards {
 			n += len(d.shards[i].accounts)
@@ -198,11 +198,11 @@ func TestCountersInMemoryAreBounded(t *testing.T) {
 func TestIdleCountersAreSwept(t *testing.T) {
 	d := newDesk(t, Options{})
 	for i := range 10_000 {
-		d.reserve(Claim{fmt.Sprint("old ", i), 5, time.Minute, 1, "", false})
+		d.reserve(Claim{fmt.Sprint("old ", i), 5, time.Minute, 1, "", false, 0})
 	}
 	d.clock.add(2 * time.Minute)
 	for i := range 10_000 {
-		d.reserve(Claim{fmt.Sprint("new ", i%1000), 1000, time.Hour, 1, "", false})
+		d.reserve(Claim{fmt.Sprint("new ", i%1000), 1000, time.Hour, 1, "", false, 0})
 	}
 	if n := d.live.Load(); n > 1500 {
 		t.Errorf("%d counters in memory, of which 1000 count", n)
@@ -212,7 +212,7 @@ func TestIdleCountersAreSwept(t *testing.T) {
 // TestACounterStaysWhileItsLeaseCounts: if everything was given back, the record still
 // counts the lease, so reading it again would lose a unit.
 func TestACounterStaysWhileItsLeaseCounts(t *testing.T) {
-	other := Claim{"other", 1, time.Second, 1, "", false}
+	other := Claim{"other", 1, time.Second, 1, "", false, 0}
 	t.Run("empty", func(t *testing.T) {
 		d := newDesk(t, Options{MaxCounters: 1})
 		r, _ := d.reserve(single)
@@ -248,7 +248,7 @@ func TestACounterStaysWhileItsLeaseCounts(t *testing.T) {
 func TestARefusedKeyIsNotReadEachTime(t *testing.T) {
 	d := newDesk(t, Options{})
 	for range 1000 {
-		d.reserve(Claim{"k", 0, time.Minute, 1, "", false})
+		d.reserve(Claim{"k", 0, time.Minute, 1, "", false, 0})
 		d.clock.add(time.Millisecond)
 	}
 	if reads, writes := d.store.calls(); reads > 2 || writes > 0 {

@@ -177,12 +177,18 @@ func (c *counter) credit(bucket, units int64) {
 // grant returns the number of units to lease so that units can be spent: the missing
 // units, or a share of the limit if that is more and there is room for it.
 func (c *counter) grant(limit, units int64) int64 {
-	share := limit / leasesPerLimit
-	if limit%leasesPerLimit > 0 {
-		share++
-	}
 	room := limit - c.total - c.spare
-	return max(units-c.spare, min(share, room), 0)
+	return max(units-c.spare, min(share(limit), room), 0)
+}
+
+// share returns the share of a limit that is leased at a time, at least one unit unless
+// the limit is 0.
+func share(limit int64) int64 {
+	n := limit / leasesPerLimit
+	if limit%leasesPerLimit > 0 {
+		n++
+	}
+	return n
 }
 
 // reset returns the time until nothing counts any more.

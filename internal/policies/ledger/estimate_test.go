@@ -264,3 +264,42 @@ func testBudgets(t *rapid.T, crashes bool) {
 		t.Fatal(err)
 	}
 }
+
+// A guess takes what is left, alone: as long as something is left, and nothing is held, a claim that may be less is
+// admitted; at most one at a time.
+func TestAGuessTakesWhatIsLeft(t *testing.T) {
+	clock := newClock()
+	l := open(newStore(clock), Options{Now: clock.Now})
+	try := func(units, least int64) (Reservation, Decision) {
+		t.Helper()
+		r, d, err := l.Reserve(t.Context(), []Claim{{"k", 100, Forever, units, "", true, least}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, d
+	}
+	for left := int64(100); left > 0; left -= 31 {
+		r, d := try(100, 10)
+		if (r != nil) != (left >= 10) {
+			t.Fatalf("%d left: %+v", left, d)
+		}
+		if r == nil {
+			if s := d.States[0]; s.MayFit || s.RetryAfter != l.shards[shardOf(l.hashOf("k"))].accounts.get(l.hashOf("k"), "k").retryAfter(l.now(), 100, 10) {
+				t.Errorf("%+v", s)
+			}
+			break
+		}
+		if d.States[0].Remaining != 0 {
+			t.Errorf("%d left: %+v", left, d.States[0])
+		}
+		if other, d := try(100, 10); other != nil || !d.States[0].MayFit || d.Freed == nil || d.States[0].RetryAfter <= 0 {
+			t.Fatalf("%d left, all of it held: %+v", left, d)
+		}
+		if err := l.Settle(t.Context(), r, []int64{31}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, d := try(7, 0); !d.Admitted {
+		t.Errorf("what is no guess: %+v", d)
+	}
+}

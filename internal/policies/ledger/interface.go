@@ -37,6 +37,9 @@ type Counter interface {
 	// fn twice for the same counter.
 	Counts(ctx context.Context, prefix string, fn func(Count)) error
 
+	// ReduceLeases is called every few seconds; see [Ledger.ReduceLeases].
+	ReduceLeases()
+
 	// Forget empties the counters whose keys start with prefix.
 	Forget(ctx context.Context, prefix string) error
 

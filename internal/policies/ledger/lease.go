@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/caddy-gw/gateway/storage"
 )
@@ -138,4 +140,53 @@ func (l *Ledger) lease(a *account, units, limit int64) *flight {
 			c.spare += grant
 		}
 	})
+}
+
+// quiet is how long nothing has been reserved of a counter whose lease is reduced. Calls that follow each other
+// closely find what the ones before them gave back.
+const quiet = 5 * time.Second
+
+// ReduceLeases reduces what the records of counters have leased to the share of their limits that is leased at a
+// time, if they are quiet and nothing is held: a large reservation that was given back is a lease, which would count
+// as spent after a crash. It waits for no store, and should be called every few seconds.
+func (l *Ledger) ReduceLeases() {
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		if !s.closed {
+			now := l.now()
+			s.lavish = slices.DeleteFunc(s.lavish, func(a *account) bool {
+				if s.accounts.get(a.hash, a.key) != a { // dropped
+					return true
+				}
+				a.advance(now)
+				if a.flight != nil || a.used+int64(quiet) > now && a.excess() > 0 {
+					return false
+				}
+				if a.excess() > 0 {
+					l.reduce(a)
+				}
+				a.lavish = false
+				return true
+			})
+		}
+		s.mu.Unlock()
+	}
+}
+
+// excess is what the lease of an account exceeds the share of its limit by, while nothing is held.
+func (a *account) excess() int64 {
+	if a.held > 0 {
+		return 0
+	}
+	return a.spare - share(a.limit)
+}
+
+// reduce writes a record with a share of the limit as its lease, instead of a larger one.
+func (l *Ledger) reduce(a *account) {
+	a.spare = share(a.limit)
+	key, record := recordKey(a.key), a.encode(a.spare)
+	l.fly(a, func(ctx context.Context) error {
+		return l.store.Write(ctx, func(tx storage.Tx) error { return tx.Set(key, record) })
+	}, func(error) {}) // the record that was there counts more
 }

@@ -63,7 +63,7 @@ func (c *call) wantWaiting(t *testing.T) {
 	}
 }
 
-var single = Claim{"k", 3, time.Minute, 1, "", false}
+var single = Claim{"k", 3, time.Minute, 1, "", false, 0}
 
 func TestNothingIsAdmittedBeforeItsRecordIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestAFailingStoreAdmitsNothingAndRecovers(t *testing.T) {
 		d := newDesk(t, Options{})
 		broken := errors.New("broken disk")
 		let := d.block()
-		calls := []*call{d.start(t.Context(), single), d.start(t.Context(), single, Claim{"other", 5, time.Hour, 1, "", false})}
+		calls := []*call{d.start(t.Context(), single), d.start(t.Context(), single, Claim{"other", 5, time.Hour, 1, "", false, 0})}
 		let <- broken
 		let <- broken
 		calls[0].want(t, false, broken)
@@ -181,7 +181,7 @@ func TestACounterStaysWhileItsRecordIsWritten(t *testing.T) {
 		let := d.block()
 		c := d.start(t.Context(), single)
 		d.clock.add(5 * time.Minute)
-		d.fails(ErrFull, Claim{"other", 1, time.Minute, 1, "", false})
+		d.fails(ErrFull, Claim{"other", 1, time.Minute, 1, "", false, 0})
 		close(let) // all writes: old records may be deleted in the same write as the lease or before
 		c.want(t, true, nil)
 	})
@@ -217,13 +217,13 @@ func TestForgetWhileALeaseIsWritten(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	d := newDesk(t, Options{})
-	for _, c := range []Claim{{"some", 6400, time.Minute, 30, "", false}, {"all", 6400, time.Minute, 6400, "", false}} {
+	for _, c := range []Claim{{"some", 6400, time.Minute, 30, "", false, 0}, {"all", 6400, time.Minute, 6400, "", false, 0}} {
 		d.reserve(c)
 	}
-	given, _ := d.reserve(Claim{"given back", 6400, time.Minute, 30, "", false})
+	given, _ := d.reserve(Claim{"given back", 6400, time.Minute, 30, "", false, 0})
 	d.Release(given)
 	for range maxBatch {
-		given, _ = d.reserve(Claim{given.(*reservation).bookings[0].account.key + "+", 64, time.Minute, 1, "", false})
+		given, _ = d.reserve(Claim{given.(*reservation).bookings[0].account.key + "+", 64, time.Minute, 1, "", false, 0})
 	}
 	closed := d.Ledger
 	d.restart()
@@ -277,7 +277,7 @@ func TestCloseThatIsCutShort(t *testing.T) {
 		d := newDesk(t, Options{})
 		d.drain(single)
 		d.block()
-		c := d.start(t.Context(), Claim{"other", 1, time.Minute, 1, "", false})
+		c := d.start(t.Context(), Claim{"other", 1, time.Minute, 1, "", false, 0})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := d.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -346,4 +346,71 @@ type lateReads struct {
 
 func (s *lateReads) View(ctx context.Context, fn func(storage.Tx) error) error {
 	return errors.Join(s.fakeStore.View(ctx, fn), s.hold(ctx))
+}
+
+// A large reservation that was given back costs no more after a crash than any other lease, once its counter is
+// quiet; and no more is written then.
+func TestLeasesOfLargeReservationsAreReduced(t *testing.T) {
+	for _, window := range []time.Duration{time.Hour, Forever} {
+		clock := newClock()
+		store := newStore(clock)
+		l := open(store, Options{Now: clock.Now, Uptime: clock.uptime})
+		claim := Claim{"k", 20_000, window, 4166, "", true, 0}
+		count := func(l *Ledger) (units int64) {
+			t.Helper()
+			if err := l.Counts(t.Context(), "k", func(c Count) { units = c.Units }); err != nil {
+				t.Fatal(err)
+			}
+			return units
+		}
+		afterACrash := func() int64 {
+			t.Helper()
+			l.flights.Wait()
+			return count(open(store, Options{Now: clock.Now, Uptime: clock.uptime}))
+		}
+		reserve := func() Reservation {
+			t.Helper()
+			r, _, err := l.Reserve(t.Context(), []Claim{claim})
+			if err != nil || r == nil {
+				t.Fatal(r, err)
+			}
+			return r
+		}
+		settle := func(r Reservation) {
+			t.Helper()
+			if err := l.Settle(t.Context(), r, []int64{2}); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		first, second := reserve(), reserve()
+		settle(first)
+		clock.add(quiet)
+		l.ReduceLeases()
+		if n := afterACrash(); n < 2+4166 { // one is held
+			t.Errorf("%v: %d units while a reservation is held", window, n)
+		}
+		settle(second)
+		writes := store.writes
+		l.ReduceLeases()
+		if n := afterACrash(); n < 4 || n > 4+share(claim.Limit) {
+			t.Errorf("%v: %d units after a crash", window, n)
+		}
+		if store.writes != writes+1 || count(l) != 4 {
+			t.Errorf("%v: %d writes, %d units", window, store.writes-writes, count(l))
+		}
+		clock.add(quiet)
+		l.ReduceLeases()
+		l.flights.Wait()
+		if store.writes != writes+1 {
+			t.Errorf("%v: written again", window)
+		}
+
+		settle(reserve()) // it is used again at once
+		l.ReduceLeases()
+		l.flights.Wait()
+		if n := afterACrash(); n < 4166 {
+			t.Errorf("%v: the lease of a busy counter was reduced to %d", window, n)
+		}
+	}
 }

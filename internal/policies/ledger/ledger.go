@@ -21,7 +21,8 @@
 // buckets, and the units of the current bucket including the lease. A crash therefore
 // costs callers the rest of a lease for one window, but never the limit. Limits of up to 64
 // are leased unit by unit and lose nothing. [Ledger.Close] writes exact counts, so a clean
-// restart loses nothing.
+// restart loses nothing. A reservation that is given back becomes part of the lease;
+// [Ledger.ReduceLeases] gives back what is more than a sixty-fourth, once the counter is quiet.
 //
 // Records are read when a key is first used and not at startup. Startup is thus independent
 // of the number of stored counters, memory holds only the counters in use, and a key costs
@@ -133,6 +134,11 @@ type Claim struct {
 	// reservation will be settled or released, which other calls may wait for. See
 	// Decision.Freed.
 	Estimate bool
+
+	// Least, unless it is 0, means that Units is a guess: if the limit has no room for it
+	// and no estimate is held, what is left is reserved instead, if that is as much as
+	// Least. Such a claim must be the only one of its counter in a reservation.
+	Least int64
 }
 
 // A Decision is the result of a reservation.
@@ -281,6 +287,8 @@ func (c *Claim) validate() error {
 	switch {
 	case c.Units < 0:
 		return fmt.Errorf("%w on %q: %d units", ErrClaim, c.Key, c.Units)
+	case c.Least < 0 || c.Least > c.Units:
+		return fmt.Errorf("%w on %q: at least %d units of %d", ErrClaim, c.Key, c.Least, c.Units)
 	case c.Limit < 0:
 		return fmt.Errorf("%w on %q: a limit of %d", ErrClaim, c.Key, c.Limit)
 	case c.Window <= 0 || c.Window > MaxWindow:
@@ -293,6 +301,7 @@ func (c *Claim) validate() error {
 type place struct {
 	hash    uint64 // of the key
 	account *account
+	units   int64 // to be reserved
 }
 
 // try decides on the claims with the locks of all their counters, or returns the
@@ -351,10 +360,17 @@ func (l *Ledger) try(claims []Claim) (r *reservation, d Decision, flights []*fli
 
 	d.Denied = -1
 	for i := range claims {
-		if a := places[i].account; !a.fits(claims[i].Limit, a.asked) {
+		c, a := &claims[i], places[i].account
+		places[i].units = c.Units
+		if a.fits(c.Limit, a.asked) {
+			continue
+		}
+		if c.Least == 0 || a.held > 0 || a.asked != c.Units || !a.fits(c.Limit, c.Least) {
 			d.Denied = i
 			break
 		}
+		places[i].units = c.Limit - a.total
+		a.asked = places[i].units
 	}
 	if d.Admitted = d.Denied < 0; d.Admitted {
 		for i := range claims {
@@ -375,6 +391,14 @@ func (l *Ledger) try(claims []Claim) (r *reservation, d Decision, flights []*fli
 	return r, d, nil, nil
 }
 
+// needs is what a claim of an account needs at least.
+func (a *account) needs(c *Claim) int64 {
+	if c.Least > 0 && a.asked == c.Units {
+		return c.Least
+	}
+	return a.asked
+}
+
 // freed returns the channel for [Decision.Freed].
 func freed(claims []Claim, places []place) <-chan struct{} {
 	var full *account
@@ -382,7 +406,7 @@ func freed(claims []Claim, places []place) <-chan struct{} {
 		a, limit := places[i].account, claims[i].Limit
 		switch {
 		case a.fits(limit, a.asked):
-		case !a.mayFit(limit, a.asked):
+		case !a.mayFit(limit, a.needs(&claims[i])):
 			return nil
 		case full == nil:
 			full = a
@@ -400,8 +424,12 @@ func states(states []State, claims []Claim, places []place, now int64, admitted 
 		a, limit := places[i].account, claims[i].Limit
 		states[i] = State{Limit: limit, Remaining: max(limit-a.total, 0), Held: min(a.held, a.total), Reset: a.reset(now)}
 		if !admitted {
-			states[i].RetryAfter = a.retryAfter(now, limit, a.asked)
-			states[i].MayFit = a.mayFit(limit, a.asked)
+			needs := a.needs(&claims[i])
+			states[i].RetryAfter = a.retryAfter(now, limit, needs)
+			if states[i].RetryAfter == 0 { // there is room for the least, but some is held
+				states[i].RetryAfter = a.retryAfter(now, limit, a.asked)
+			}
+			states[i].MayFit = a.mayFit(limit, needs)
 		}
 	}
 }

@@ -83,11 +83,11 @@ func (d *desk) wantLeft(want int64, c Claim) {
 func TestInvalidClaims(t *testing.T) {
 	d := newDesk(t, Options{})
 	for name, claims := range map[string][]Claim{
-		"negative units":     {{"k", 1, time.Minute, -1, "", false}},
-		"negative limit":     {{"k", -1, time.Minute, 1, "", false}},
-		"no window":          {{"k", 1, 0, 1, "", false}},
-		"too long a window":  {{"k", 1, MaxWindow + 1, 1, "", false}},
-		"windows that clash": {{"k", 1, time.Minute, 1, "", false}, {"k", 1, time.Hour, 1, "", false}},
+		"negative units":     {{"k", 1, time.Minute, -1, "", false, 0}},
+		"negative limit":     {{"k", -1, time.Minute, 1, "", false, 0}},
+		"no window":          {{"k", 1, 0, 1, "", false, 0}},
+		"too long a window":  {{"k", 1, MaxWindow + 1, 1, "", false, 0}},
+		"windows that clash": {{"k", 1, time.Minute, 1, "", false, 0}, {"k", 1, time.Hour, 1, "", false, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := d.fails(ErrClaim, claims...); !strings.Contains(err.Error(), `"k"`) {
@@ -105,7 +105,7 @@ func TestInvalidClaims(t *testing.T) {
 
 func TestWhatCanNeverBeAdmitted(t *testing.T) {
 	d := newDesk(t, Options{})
-	for _, c := range []Claim{{"zero", 0, time.Minute, 1, "", false}, {"zero", 0, time.Minute, 0, "", false}, {"large", 5, time.Minute, 6, "", false}} {
+	for _, c := range []Claim{{"zero", 0, time.Minute, 1, "", false, 0}, {"zero", 0, time.Minute, 0, "", false, 0}, {"large", 5, time.Minute, 6, "", false, 0}} {
 		_, decision := d.reserve(c)
 		if decision.Admitted || decision.Denied != 0 || decision.States[0].RetryAfter != Never {
 			t.Errorf("%+v: %+v", c, decision)
@@ -118,7 +118,7 @@ func TestWhatCanNeverBeAdmitted(t *testing.T) {
 
 func TestStates(t *testing.T) {
 	d := newDesk(t, Options{})
-	c := Claim{"k", 10, time.Minute, 4, "", false}
+	c := Claim{"k", 10, time.Minute, 4, "", false, 0}
 	want := func(want State) {
 		t.Helper()
 		if _, decision := d.reserve(c); decision.States[0] != want {
@@ -139,8 +139,8 @@ func TestStates(t *testing.T) {
 
 func TestAllOrNothing(t *testing.T) {
 	d := newDesk(t, Options{})
-	wide := Claim{"wide", 100, time.Hour, 10, "", false}
-	narrow := Claim{"narrow", 3, time.Minute, 2, "", false}
+	wide := Claim{"wide", 100, time.Hour, 10, "", false, 0}
+	narrow := Claim{"narrow", 3, time.Minute, 2, "", false, 0}
 	if _, decision := d.reserve(wide, narrow); !decision.Admitted {
 		t.Fatal(decision)
 	}
@@ -157,7 +157,7 @@ func TestAllOrNothing(t *testing.T) {
 
 func TestClaimsOnTheSameKeyAddUp(t *testing.T) {
 	d := newDesk(t, Options{})
-	c := func(limit, units int64) Claim { return Claim{"k", limit, time.Minute, units, "", false} }
+	c := func(limit, units int64) Claim { return Claim{"k", limit, time.Minute, units, "", false, 0} }
 	if _, decision := d.reserve(c(10, 4), c(10, 7)); decision.Admitted || decision.Denied != 0 {
 		t.Errorf("11 of 10: %+v", decision)
 	}
@@ -182,7 +182,7 @@ func TestKeysOfAnyBytes(t *testing.T) {
 	long := strings.Repeat("k", maxPlainKey)
 	keys := []string{"", "\x00", "\xff\xfe", "a", "a\x00", long, long + "1", long + "2", strings.Repeat("é", 5000)}
 	for i, key := range keys {
-		d.reserve(Claim{key, 100, time.Minute, int64(i + 1), "", false})
+		d.reserve(Claim{key, 100, time.Minute, int64(i + 1), "", false, 0})
 	}
 	d.crash()
 	for i, key := range keys {
@@ -231,9 +231,9 @@ func TestWindowChanges(t *testing.T) {
 	})
 	t.Run("to a shorter one", func(t *testing.T) {
 		d := newDesk(t, Options{})
-		d.reserve(Claim{"k", 10, time.Hour, 4, "", false})
+		d.reserve(Claim{"k", 10, time.Hour, 4, "", false, 0})
 		d.clock.add(10 * time.Minute)
-		d.reserve(Claim{"k", 10, time.Hour, 3, "", false})
+		d.reserve(Claim{"k", 10, time.Hour, 3, "", false, 0})
 		d.clock.add(10 * time.Second)
 		d.wantLeft(7, claim(time.Minute)) // the bucket of a window of one hour has not ended
 		d.clock.add(61 * time.Second)
@@ -244,7 +244,7 @@ func TestWindowChanges(t *testing.T) {
 		d.drain(claim(time.Minute))
 		broken := errors.New("broken disk")
 		d.store.failWrites(broken)
-		d.fails(broken, Claim{"k", 10, time.Hour, 1, "", false})
+		d.fails(broken, Claim{"k", 10, time.Hour, 1, "", false, 0})
 		d.store.healWrites()
 		if n := d.drain(claim(time.Hour)); n != 0 {
 			t.Errorf("%d more in an hour", n)
@@ -285,7 +285,7 @@ func TestForget(t *testing.T) {
 
 func TestALeaseIsForgottenToo(t *testing.T) {
 	d := newDesk(t, Options{})
-	c := Claim{"k", 640, time.Minute, 1, "", false} // a lease is 10 units
+	c := Claim{"k", 640, time.Minute, 1, "", false, 0} // a lease is 10 units
 	d.reserve(c)
 	if err := d.Forget(t.Context(), "k"); err != nil {
 		t.Fatal(err)
@@ -298,7 +298,7 @@ func TestALeaseIsForgottenToo(t *testing.T) {
 func TestClockStepsBack(t *testing.T) {
 	d := newDesk(t, Options{})
 	c := Claim{Key: "k", Limit: 5, Window: time.Minute}
-	r, _ := d.reserve(Claim{"k", 5, time.Minute, 5, "", false})
+	r, _ := d.reserve(Claim{"k", 5, time.Minute, 5, "", false, 0})
 	d.clock.add(-24 * time.Hour)
 	if n := d.drain(c); n != 0 {
 		t.Errorf("%d admitted because of a step back", n)
@@ -319,7 +319,7 @@ func TestDecidesOnEveryClaim(t *testing.T) {
 	d := newDesk(t, Options{})
 	var claims []Claim
 	for i := range 20 { // more than there is room for on the stack
-		claims = append(claims, Claim{fmt.Sprint(i), 3, time.Minute, 1, "", false})
+		claims = append(claims, Claim{fmt.Sprint(i), 3, time.Minute, 1, "", false, 0})
 	}
 	r, _ := d.reserve(claims...)
 	d.reserve(claims...)

@@ -86,7 +86,7 @@ func (w *world) reserve(t *rapid.T) {
 		i := rapid.IntRange(0, len(w.keys)-1).Draw(t, "key")
 		h := w.keys[i]
 		units := rapid.OneOf(rapid.Int64Range(0, 2), rapid.Int64Range(0, h.limit+1)).Draw(t, "units")
-		claims = append(claims, Claim{fmt.Sprint(i), h.limit, h.window, units, "", false})
+		claims = append(claims, Claim{fmt.Sprint(i), h.limit, h.window, units, "", rapid.Bool().Draw(t, "estimate"), 0})
 		asked[i] += units
 	}
 	r, d, err := w.ledger.Reserve(t.Context(), claims)
@@ -204,6 +204,14 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"reserve": w.reserve, "reserve again": w.reserve, "and again": w.reserve,
 		"prune":  func(t *rapid.T) { prune(t, w.ledger) },
 		"settle": w.settle, "grow": w.grow,
+		"reduce": func(t *rapid.T) {
+			if rapid.Bool().Draw(t, "quiet") {
+				w.clock.add(quiet)
+				w.passed += quiet
+			}
+			w.ledger.ReduceLeases()
+			w.ledger.flights.Wait() // a process that ended writes nothing any more
+		},
 		"pass": w.pass, "pass more": w.pass,
 		"restart": func(t *rapid.T) {
 			if err := w.ledger.Close(t.Context()); err != nil {
@@ -244,7 +252,7 @@ func (w *world) change(t *rapid.T, h *history, window time.Duration) {
 	h.events = slices.DeleteFunc(h.events, func(e *event) bool { return e.at <= w.passed-h.window })
 	h.window = window
 	key := fmt.Sprint(slices.Index(w.keys, h))
-	if _, _, err := w.ledger.Reserve(t.Context(), []Claim{{key, h.limit, window, 0, "", false}}); err != nil {
+	if _, _, err := w.ledger.Reserve(t.Context(), []Claim{{key, h.limit, window, 0, "", false, 0}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -274,7 +282,7 @@ func TestRetryAfterIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClock()
 		l := open(newStore(c), Options{Now: c.Now})
-		claim := Claim{"k", rapid.Int64Range(1, 50).Draw(t, "limit"), windows.Draw(t, "window"), 0, "", false}
+		claim := Claim{"k", rapid.Int64Range(1, 50).Draw(t, "limit"), windows.Draw(t, "window"), 0, "", false, 0}
 		try := func(units int64) Decision {
 			claim.Units = units
 			_, d, err := l.Reserve(t.Context(), []Claim{claim})

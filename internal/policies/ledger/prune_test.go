@@ -44,7 +44,7 @@ func TestSpentRecordsAreDeletedWithLeases(t *testing.T) {
 	l := open(store, Options{Now: c.Now})
 	for w := range windows {
 		for i := range each {
-			if _, d, err := l.Reserve(t.Context(), []Claim{{fmt.Sprint(w, " ", i), 1, time.Minute, 1, "", false}}); err != nil || !d.Admitted {
+			if _, d, err := l.Reserve(t.Context(), []Claim{{fmt.Sprint(w, " ", i), 1, time.Minute, 1, "", false, 0}}); err != nil || !d.Admitted {
 				t.Fatal(d, err)
 			}
 		}
@@ -61,10 +61,10 @@ func TestSpentRecordsAreDeletedWithLeases(t *testing.T) {
 func TestPruningGoesRound(t *testing.T) {
 	d := newDesk(t, Options{})
 	for i := range 2*prunedRecords + 10 {
-		d.reserve(Claim{fmt.Sprintf("%05d", i), 1, time.Minute, 1, "", false})
+		d.reserve(Claim{fmt.Sprintf("%05d", i), 1, time.Minute, 1, "", false, 0})
 	}
 	d.clock.add(30 * time.Second)
-	d.reserve(Claim{"young", 1, time.Minute, 1, "", false})
+	d.reserve(Claim{"young", 1, time.Minute, 1, "", false, 0})
 	d.flights.Wait()
 	d.clock.add(32 * time.Second)
 	d.pruner.next = nil
@@ -74,13 +74,13 @@ func TestPruningGoesRound(t *testing.T) {
 			t.Fatalf("%d records are left, want %d", n, left)
 		}
 	}
-	d.wantLeft(0, Claim{"young", 1, time.Minute, 1, "", false})
+	d.wantLeft(0, Claim{"young", 1, time.Minute, 1, "", false, 0})
 }
 
 // A record that is written during pruning is kept.
 func TestPruningSparesWhatIsWrittenMeanwhile(t *testing.T) {
 	d := newDesk(t, Options{})
-	claim := Claim{"k", 1, time.Minute, 1, "", false}
+	claim := Claim{"k", 1, time.Minute, 1, "", false, 0}
 	d.reserve(claim)
 	d.clock.add(62 * time.Second)
 	once := true
@@ -109,7 +109,7 @@ func TestRecordsArePrunedByOneProcess(t *testing.T) {
 	other := storage.NewDB(store).Job("prune")
 	c := newClock()
 	l := open(store, Options{Now: c.Now, Job: storage.NewDB(store).Job("prune")})
-	if _, _, err := l.Reserve(t.Context(), []Claim{{"k", 1, time.Minute, 1, "", false}}); err != nil {
+	if _, _, err := l.Reserve(t.Context(), []Claim{{"k", 1, time.Minute, 1, "", false, 0}}); err != nil {
 		t.Fatal(err)
 	}
 	c.add(62 * time.Second)

@@ -84,7 +84,7 @@ func TestCorruptRecords(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := newDesk(t, Options{})
-			claim := Claim{"the key", 5, time.Minute, 1, "", false}
+			claim := Claim{"the key", 5, time.Minute, 1, "", false, 0}
 			write := func(tx storage.Tx) error { return tx.Set(recordKey(claim.Key), data) }
 			if err := d.store.Write(t.Context(), write); err != nil {
 				t.Fatal(err)

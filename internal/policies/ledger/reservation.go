@@ -30,7 +30,7 @@ type booking struct {
 func (r *reservation) book(claims []Claim, places []place, now int64) {
 	r.bookings = r.few[:0]
 	for i := range claims {
-		a, units := places[i].account, claims[i].Units
+		a, units := places[i].account, places[i].units
 		a.spend(units)
 		a.limit = claims[i].Limit
 		if claims[i].Estimate {
@@ -153,6 +153,9 @@ func (l *Ledger) credit(b *booking, units int64) {
 		if units > 0 {
 			a.credit(b.bucket, units)
 			a.dirty = true
+			if !a.lavish && a.excess() > 0 {
+				a.shard.lavish, a.lavish = append(a.shard.lavish, a), true
+			}
 		}
 	}
 	if a.freed != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-var tokens = Claim{"tokens", 1000, time.Minute, 400, "", false}
+var tokens = Claim{"tokens", 1000, time.Minute, 400, "", false, 0}
 
 func settle(d *desk, r Reservation, used ...int64) {
 	d.Helper()
@@ -59,7 +59,7 @@ func TestSettleCountsMoreThanWasReserved(t *testing.T) {
 	d.clock.add(30 * time.Second)
 	settle(d, r, 1400)
 	d.wantLeft(0, tokens)
-	if _, decision := d.reserve(Claim{"tokens", 1000, time.Minute, 0, "", false}); decision.Admitted {
+	if _, decision := d.reserve(Claim{"tokens", 1000, time.Minute, 0, "", false, 0}); decision.Admitted {
 		t.Error("a counter past its limit is within it")
 	}
 	d.crash()
@@ -74,7 +74,7 @@ func TestSettleOfACounterThatWasSwept(t *testing.T) {
 	d := newDesk(t, Options{MaxCounters: 1})
 	r, _ := d.reserve(tokens)
 	d.clock.add(2 * time.Minute)
-	d.reserve(Claim{"other", 1, time.Second, 1, "", false})
+	d.reserve(Claim{"other", 1, time.Second, 1, "", false, 0})
 	d.clock.add(2 * time.Second)
 	settle(d, r, 700)
 	d.wantLeft(700, tokens)
@@ -91,7 +91,7 @@ func TestSettleWhenTheStoreFails(t *testing.T) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
 	d.clock.add(time.Second)
-	d.fails(broken, Claim{"tokens", 1000, time.Minute, 0, "", false}) // the record is written first
+	d.fails(broken, Claim{"tokens", 1000, time.Minute, 0, "", false, 0}) // the record is written first
 	d.store.healWrites()
 	d.wantLeft(100, tokens)
 	d.crash()
@@ -133,7 +133,7 @@ func TestSettleAfterTheWindowChanged(t *testing.T) {
 
 // Releasing units that were moved must not release other units.
 func TestReleaseAfterTheUnitsMoved(t *testing.T) {
-	c := func(units int64) Claim { return Claim{"k", 5, time.Minute, units, "", false} }
+	c := func(units int64) Claim { return Claim{"k", 5, time.Minute, units, "", false, 0} }
 	t.Run("forgotten", func(t *testing.T) {
 		d := newDesk(t, Options{})
 		r, _ := d.reserve(c(2))

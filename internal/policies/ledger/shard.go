@@ -43,6 +43,7 @@ type account struct {
 	loaded bool          // the counter includes the stored record
 	dirty  bool          // the stored record may differ from the counter
 	behind bool          // the record lacks units that count, so it must be written first
+	lavish bool          // it is in the list of its shard
 }
 
 // follow updates the counter to now and to a claim's window.
@@ -61,7 +62,8 @@ type shard struct {
 	mu       sync.Mutex
 	accounts accounts
 	dues     dues
-	latest   int64 // time of the last sweep
+	lavish   []*account // whose leases may be larger than their share, see [Ledger.ReduceLeases]
+	latest   int64      // time of the last sweep
 	closed   bool
 }
 

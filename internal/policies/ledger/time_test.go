@@ -54,7 +54,7 @@ func stepTheWallClock(t *rapid.T, knowsBoot bool) {
 	}
 	reserve := func(t *rapid.T) {
 		units := rapid.Int64Range(1, h.limit).Draw(t, "units")
-		_, d, err := l.Reserve(t.Context(), []Claim{{"k", h.limit, h.window, units, "", false}})
+		_, d, err := l.Reserve(t.Context(), []Claim{{"k", h.limit, h.window, units, "", false, 0}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,11 +102,11 @@ func stepTheWallClock(t *rapid.T, knowsBoot bool) {
 	})
 	// Units that a crash left in the ledger's future count from when they are first
 	// read.
-	if _, _, err := l.Reserve(t.Context(), []Claim{{"k", h.limit, h.window, 0, "", false}}); err != nil {
+	if _, _, err := l.Reserve(t.Context(), []Claim{{"k", h.limit, h.window, 0, "", false, 0}}); err != nil {
 		t.Fatal(err)
 	}
 	m.passed.add(h.window + h.delay())
-	_, d, err := l.Reserve(t.Context(), []Claim{{"k", h.limit, h.window, h.limit, "", false}})
+	_, d, err := l.Reserve(t.Context(), []Claim{{"k", h.limit, h.window, h.limit, "", false, 0}})
 	if err != nil || !d.Admitted {
 		t.Fatalf("after a window: %+v, %v", d, err)
 	}
@@ -133,7 +133,7 @@ func TestTimeWhileTheLedgerWasClosed(t *testing.T) {
 			m.booted = m.passed.ns.Load()
 			store := newStore(m.passed)
 			l := open(store, m.options())
-			claim := []Claim{{"k", 1, time.Minute, 1, "", false}}
+			claim := []Claim{{"k", 1, time.Minute, 1, "", false, 0}}
 			if _, d, err := l.Reserve(t.Context(), claim); err != nil || !d.Admitted {
 				t.Fatal(d, err)
 			}

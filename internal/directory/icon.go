@@ -1,15 +1,13 @@
-package admin
+package directory
 
 import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/caddy-gw/gateway/internal/directory"
 )
 
-// iconOf returns the emoji that a name begins with, or "". More text must follow it.
-func iconOf(name string) string {
+// IconOf returns the emoji that a name begins with, or "". More text must follow it.
+func IconOf(name string) string {
 	end := 0
 	for i, r := range name {
 		if !isEmoji(r, i == 0) {
@@ -17,15 +15,15 @@ func iconOf(name string) string {
 		}
 		end = i + utf8.RuneLen(r)
 	}
-	if end > directory.MaxIcon || strings.TrimSpace(name[end:]) == "" {
+	if end > MaxIcon || strings.TrimSpace(name[end:]) == "" {
 		return ""
 	}
 	return name[:end]
 }
 
-// plainName returns a name without the emoji that it begins with.
-func plainName(name string) string {
-	return strings.TrimLeftFunc(strings.TrimPrefix(name, iconOf(name)), unicode.IsSpace)
+// PlainName returns a name without the emoji that it begins with.
+func PlainName(name string) string {
+	return strings.TrimLeftFunc(strings.TrimPrefix(name, IconOf(name)), unicode.IsSpace)
 }
 
 // isEmoji reports whether a character is an emoji, or, unless it is the first one, what joins
