@@ -13,6 +13,8 @@ import (
 	"github.com/caddy-gw/gateway/internal/gatewaytest"
 )
 
+const bye = `{"say":"bye"}`
+
 // realtime is a provider that sends every message back, marked.
 func realtime(t *testing.T, start func(testing.TB, http.HandlerFunc) *gatewaytest.Upstream) *gatewaytest.Upstream {
 	return start(t, func(w http.ResponseWriter, r *http.Request) {
@@ -26,7 +28,7 @@ func realtime(t *testing.T, start func(testing.TB, http.HandlerFunc) *gatewaytes
 			if err != nil {
 				return
 			}
-			if string(message) == "bye" {
+			if string(message) == bye {
 				c.Close(websocket.StatusNormalClosure, "bye")
 				return
 			}
@@ -78,13 +80,13 @@ func mustPassMessages(t *testing.T, up *gatewaytest.Upstream) {
 			if c.Subprotocol() != "realtime" || res.Header.Get("X-Gw-Trace-Id") == "" {
 				t.Errorf("protocol %q, headers %v", c.Subprotocol(), res.Header)
 			}
-			if err := c.Write(ctx, websocket.MessageText, []byte("this")); err != nil {
+			if err := c.Write(ctx, websocket.MessageText, []byte(`{"say":"this"}`)); err != nil {
 				t.Fatal(err)
 			}
-			if _, message, err := c.Read(ctx); err != nil || string(message) != "heard this" {
+			if _, message, err := c.Read(ctx); err != nil || string(message) != `heard {"say":"this"}` {
 				t.Errorf("read %q, %v", message, err)
 			}
-			if err := c.Write(ctx, websocket.MessageText, []byte("bye")); err != nil {
+			if err := c.Write(ctx, websocket.MessageText, []byte(bye)); err != nil {
 				t.Fatal(err)
 			}
 			if _, _, err := c.Read(ctx); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
@@ -115,7 +117,7 @@ func TestWebSocketsOutliveAReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.CloseNow()
-	for _, text := range []string{"before", "after", "after another"} {
+	for _, text := range []string{`{"say":"before"}`, `{"say":"after"}`, `{"say":"after another"}`} {
 		if err := c.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
 			t.Fatal(text, err)
 		}

@@ -45,6 +45,9 @@ func (m *Messages) Check(message []byte) *Error {
 	case text[0] <= ' ' || text[0] > '~': // JSON in another encoding, perhaps
 		return badRequest("", "invalid_message", "A message of the WebSocket cannot be read: expected JSON in UTF-8.")
 	case text[0] != '{' && text[0] != '[':
+		if m.call.Endpoint.Name == realtime {
+			return badRequest("", "invalid_message", "A message of the WebSocket cannot be read: expected a JSON object.")
+		}
 		return nil // it is not JSON that could name anything
 	}
 	if err := jsonscan.Members(text, nil); err != nil {

@@ -1,11 +1,10 @@
 // Package versions keeps the texts that a saved object has and had: sealed in the store, and
-// parsed once.
+// parsed as long as they are asked for.
 package versions
 
 import (
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -60,23 +59,24 @@ type History[T any] struct {
 	Now    func() time.Time
 	NewID  func() string
 
-	parsed sync.Map // by version id: T
+	parsed parsedCache[T]
 }
 
 // Text returns the text of a version.
 func (h *History[T]) Text(v *Version) (string, error) { return h.Sealer.UnsealText(v.ID, v.Sealed) }
 
-// Parsed returns what a version was parsed to. It is parsed once, unless that fails.
+// Parsed returns what a version was parsed to. It is parsed once, unless that fails, as long as it is among
+// those that were last asked for, see [MaxParsed].
 func (h *History[T]) Parsed(v *Version, parse func(text string) (T, error)) (t T, err error) {
-	if known, ok := h.parsed.Load(v.ID); ok {
-		return known.(T), nil
+	if known, ok := h.parsed.get(v); ok {
+		return known, nil
 	}
 	text, err := h.Text(v)
 	if err != nil {
 		return t, err
 	}
 	if t, err = parse(text); err == nil {
-		h.parsed.Store(v.ID, t)
+		h.parsed.put(v, t)
 	}
 	return t, err
 }
@@ -110,6 +110,6 @@ func Kept(list []Version) []Version {
 // Forget drops what was parsed of versions that are not kept any more.
 func (h *History[T]) Forget(list []Version) {
 	for i := range list {
-		h.parsed.Delete(list[i].ID)
+		h.parsed.drop(&list[i])
 	}
 }

@@ -3,6 +3,7 @@ package versions
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -74,5 +75,36 @@ func TestAVersionIsParsedOnce(t *testing.T) {
 	other.ID = "w"
 	if _, err := h.Parsed(&other, parse); err == nil {
 		t.Error("a text that was sealed for another version")
+	}
+}
+
+// What texts are parsed to takes many times their size, and any version can be asked for.
+func TestWhatIsKeptParsedIsBounded(t *testing.T) {
+	h := &History[int]{Sealer: open{}}
+	const size = MaxParsed / 16
+	parsed := 0
+	ask := func(i int) {
+		id := "v" + strconv.Itoa(i)
+		v := &Version{ID: id, Sealed: []byte(id + "|" + strings.Repeat("x", size-len(id)-1))}
+		if got, err := h.Parsed(v, func(string) (int, error) { parsed++; return i, nil }); err != nil || got != i {
+			t.Fatal(got, err)
+		}
+	}
+	kept := func() int { return len(h.parsed.recent) + len(h.parsed.before) }
+	for i := range 1000 {
+		ask(i)
+		ask(0) // is never given up
+		if kept() > 16 || h.parsed.size > MaxParsed/2 {
+			t.Fatalf("%d versions are kept, the newest take %d bytes", kept(), h.parsed.size)
+		}
+	}
+	if parsed != 1000 {
+		t.Errorf("parsed %d times", parsed)
+	}
+	for i := range 1000 {
+		h.Forget([]Version{{ID: "v" + strconv.Itoa(i), Sealed: make([]byte, size)}})
+	}
+	if kept() != 0 || h.parsed.size != 0 {
+		t.Errorf("%d versions are kept, the newest take %d bytes", kept(), h.parsed.size)
 	}
 }
