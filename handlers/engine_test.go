@@ -185,6 +185,42 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// x-gw-retry-count is for targets whose config does not say how often they are tried again.
+func TestTheCallSaysHowOftenATargetIsTriedAgain(t *testing.T) {
+	l := newLab(t, "", "")
+	const none, again = `{"provider":"@bad"}`, `{"provider":"@bad","retry":{"attempts":1,"on_status_codes":[503]}}`
+	for name, c := range map[string]struct {
+		config, count string
+		status        int
+		bad           int
+		retries       string
+	}{
+		"without a config":       {"", "1", 500, 2, "-1"},
+		"a config without":       {none, "1", 500, 2, "-1"},
+		"a config that says it":  {again, "2", 500, 1, "0"},
+		"none":                   {none, "0", 500, 1, "0"},
+		"more than a config may": {none, "6", 400, 0, ""},
+		"no number":              {none, "often", 400, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l.T = t
+			l.on("x", respond(500, overloaded))
+			headers := []string{"x-gw-retry-count: " + c.count, cue + "x", "x-gw-provider: bad"}
+			if c.config != "" {
+				headers[2] = "x-gw-config: " + c.config
+			}
+			var a *gatewaytest.Answer
+			bad, _ := l.calls(func() { a, _ = l.ask("POST", "/v1/chat/completions", gatewaytest.Chat, headers...) })
+			if a.Status != c.status || bad != c.bad || a.Header.Get("x-gw-retry-attempt-count") != c.retries {
+				t.Errorf("%d %s %v after %d calls", a.Status, a.Body, a.Header, bad)
+			}
+			if c.bad == 0 && (a.Get("error.param").Str != "x-gw-retry-count" || !strings.Contains(a.Body, "0 to 5")) {
+				t.Errorf("the error does not say what was expected: %s", a.Body)
+			}
+		})
+	}
+}
+
 // A client that leaves is not answered by anyone else.
 func TestAClientThatLeavesIsNotFallenBackFor(t *testing.T) {
 	l := newLab(t, "", "")

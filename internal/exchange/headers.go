@@ -38,6 +38,7 @@ const (
 	HeaderStrict
 	HeaderConfigVersion
 	HeaderRequestTimeout
+	HeaderRetries
 	HeaderForwardHeaders
 	HeaderLastUsed
 	HeaderRetryCount
@@ -79,6 +80,7 @@ var headerNames = [...]string{
 	HeaderStrict:          "Strict-Open-Ai-Compliance",
 	HeaderConfigVersion:   "Config-Version",
 	HeaderRequestTimeout:  "Request-Timeout",
+	HeaderRetries:         "Retry-Count",
 	HeaderForwardHeaders:  "Forward-Headers",
 	HeaderLastUsed:        "Last-Used-Option-Index",
 	HeaderRetryCount:      "Retry-Attempt-Count",

@@ -21,8 +21,9 @@ var urlHeaders = []Header{HeaderAzureFoundryURL, HeaderAzureResource, HeaderAzur
 
 // Options are what the headers of a call set that a config could also set. What is not given is zero.
 type Options struct {
-	RequestTimeout time.Duration // x-gw-request-timeout, which wins over a config's
-	ForwardHeaders []string      // x-gw-forward-headers, canonical
+	RequestTimeout time.Duration  // x-gw-request-timeout, which wins over a config's
+	Retry          *routing.Retry // x-gw-retry-count, for targets whose config does not say it; nil: not given
+	ForwardHeaders []string       // x-gw-forward-headers, canonical
 	Caching        Caching
 }
 
@@ -35,6 +36,13 @@ func (p *preparation) readOptions(h http.Header) *Error {
 				strconv.FormatInt(maxRequestTimeout.Milliseconds(), 10))
 		}
 		p.Options.RequestTimeout = time.Duration(ms) * time.Millisecond
+	}
+	if raw, _ := p.Gateway.Headers.Get(h, HeaderRetries); raw != "" {
+		n, err := strconv.Atoi(raw)
+		if err != nil || n < 0 || n > routing.MaxRetries {
+			return badRequest("x-gw-retry-count", "invalid_value", "Invalid retry count passed: expected a whole number from 0 to "+strconv.Itoa(routing.MaxRetries))
+		}
+		p.Options.Retry = routing.Retries(n)
 	}
 	if err := p.readCaching(h); err != nil {
 		return err

@@ -197,6 +197,7 @@ func (e *engine) attempts(more bool) (answered bool) {
 	}
 	var waited time.Duration
 	shortened := 0
+	retry := t.Retrying(x.Options.Retry)
 	rt := e.candidate.take()
 	for n := 0; ; n++ {
 		if rt == nil {
@@ -209,7 +210,7 @@ func (e *engine) attempts(more bool) (answered bool) {
 		rt.visits = e.visits
 		rt.withheld = withheld(e.visits)
 		rt.timing.limits = timeouts{answer: timeout, headers: e.f.Headers, idle: e.f.Idle}
-		rt.tentative = more || t.Retry != nil || rt.conversation.shortens()
+		rt.tentative = more || retry != nil || rt.conversation.shortens()
 		rt.of(x.Begin(n))
 		rt.attempt.Estimated, rt.attempt.Warnings = rt.estimate != nil, rt.warnings
 		x.SetHeader(e.w.Header())
@@ -228,7 +229,7 @@ func (e *engine) attempts(more bool) (answered bool) {
 			n--
 			continue
 		}
-		again := len(x.Attempts) < maxAttempts && (e.err == nil || !e.err.Gateway) && t.Retry.Again(e.status, n)
+		again := len(x.Attempts) < maxAttempts && (e.err == nil || !e.err.Gateway) && retry.Again(e.status, n)
 		if again {
 			e.checkReplay()
 		}
@@ -242,7 +243,7 @@ func (e *engine) attempts(more bool) (answered bool) {
 			}
 			return false
 		}
-		wait, ok := t.Retry.Wait(n, e.status, e.header(), waited, x.Gateway.Now(), e.f.Random)
+		wait, ok := retry.Wait(n, e.status, e.header(), waited, x.Gateway.Now(), e.f.Random)
 		if !ok || !e.sleep(wait) {
 			x.Latest().Exhausted = true
 			return false

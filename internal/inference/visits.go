@@ -42,7 +42,7 @@ func (rt *roundTrip) look(ctx context.Context, res *http.Response) error {
 	if err := rt.complete(ctx, res); err != nil {
 		return err
 	}
-	if held, ok := res.Body.(*peeked); ok && res.StatusCode != status && rt.tentative && rt.configTarget.Tries(res.StatusCode) {
+	if held, ok := res.Body.(*peeked); ok && res.StatusCode != status && rt.tentative && rt.configTarget.Tries(res.StatusCode, rt.x.Options.Retry) {
 		rt.book(membersOf(held.rest()))
 		rt.annotate(res)
 		answered(rt.visits, rt.attempt, true)

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/caddy-gw/gateway/internal/hooks"
@@ -17,10 +18,13 @@ func (p *parser) hooks(t *Target, path, name string, v []byte) {
 	}
 }
 
+// Retrying returns how a target is tried again: as the config says, or else as the call does. nil: not at all.
+func (t *Target) Retrying(call *Retry) *Retry { return cmp.Or(t.Retry, call) }
+
 // Tries reports whether another attempt may follow an answer with a status, for the reason that
-// the config names it.
-func (t *Target) Tries(status int) bool {
-	if t.Retry != nil && t.Retry.On.Has(status) {
+// the config names it, or the call.
+func (t *Target) Tries(status int, call *Retry) bool {
+	if r := t.Retrying(call); r != nil && r.On.Has(status) {
 		return true
 	}
 	for up := t.parent; up != nil; up = up.parent {

@@ -47,7 +47,7 @@ func TestStatusesThatAreTriedAgain(t *testing.T) {
 		t.Fatal(faults)
 	}
 	a, b := c.Leaves()[0], c.Leaves()[1]
-	if !a.Tries(246) || a.Tries(446) || !b.Tries(446) || !b.Tries(246) {
+	if !a.Tries(246, nil) || a.Tries(446, nil) || !b.Tries(446, nil) || !b.Tries(246, nil) || b.Tries(500, Retries(1)) || !a.Tries(500, Retries(1)) {
 		t.Error("the statuses are not those of the config")
 	}
 }

@@ -15,7 +15,8 @@ type Retry struct {
 }
 
 const (
-	maxAttempts = 5
+	// MaxRetries bounds how often a target is tried again.
+	MaxRetries  = 5
 	backoffBase = time.Second
 	backoffMost = 16 * time.Second
 	// MaxWait bounds each wait, and all waits for one target together.
@@ -23,6 +24,9 @@ const (
 )
 
 var retryable = Statuses(429, 500, 502, 503, 504)
+
+// Retries returns how a target is tried again whose config does not say so.
+func Retries(n int) *Retry { return &Retry{Attempts: n, On: retryable} }
 
 // Again reports whether a target that answered with status is retried after n retries. A
 // nil Retry never retries.

@@ -97,7 +97,7 @@ func TestAgain(t *testing.T) {
 
 func TestWaitsStayWithinAMinute(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := &Retry{Attempts: maxAttempts, On: retryable, UseRetryAfter: rapid.Bool().Draw(t, "use")}
+		r := &Retry{Attempts: MaxRetries, On: retryable, UseRetryAfter: rapid.Bool().Draw(t, "use")}
 		var waited time.Duration
 		for n := 0; r.Again(429, n); n++ {
 			h := http.Header{"Retry-After": {rapid.SampledFrom([]string{"1", "30", "59", "61", "x"}).Draw(t, "header")}}

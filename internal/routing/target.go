@@ -166,7 +166,7 @@ func (p *parser) retry(path string, v []byte) *Retry {
 	p.object(path, v, func(at, name string, v []byte) {
 		switch name {
 		case "attempts":
-			r.Attempts = p.integer(at, v, 0, maxAttempts)
+			r.Attempts = p.integer(at, v, 0, MaxRetries)
 		case "on_status_codes":
 			r.On = p.statuses(at, v)
 		case "use_retry_after_header", "use_retry_after_headers":
