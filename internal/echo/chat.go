@@ -45,7 +45,7 @@ func answerChat(body gjson.Result, at stamp) (answer, error) {
 		return answer{}, err
 	}
 	if history.byUser {
-		name, err := chooseTool(tools, toolChoice)
+		name, err := chooseTool(tools, toolChoice, "function.name")
 		if err != nil {
 			return answer{}, err
 		}
@@ -128,7 +128,8 @@ func contentText(content gjson.Result) (string, error) {
 	}
 	var texts []string
 	content.ForEach(func(_, part gjson.Result) bool {
-		if part.Get("type").Str == "text" {
+		switch part.Get("type").Str {
+		case "text", "input_text", "output_text":
 			texts = append(texts, part.Get("text").Str)
 		}
 		return true

@@ -38,6 +38,7 @@ func init() {
 // Path | Answer
 // -----|-------
 // `POST chat/completions` | the last user message, or one call of the first function tool with it, or the tool message that ends the request
+// `POST responses` | the same, of the input
 // `POST completions` | the prompt
 // `POST embeddings` | a unit vector made from a hash of the input
 // `POST moderations` | flagged if the input has the word `flag-me`
@@ -72,6 +73,7 @@ var endpoints = map[string]endpoint{
 	"chat/completions": {http.MethodPost, answerChat},
 	"completions":      {http.MethodPost, answerCompletion},
 	"embeddings":       {http.MethodPost, answerEmbedding},
+	"responses":        {http.MethodPost, answerResponse},
 	"moderations":      {http.MethodPost, answerModeration},
 	"models":           {http.MethodGet, answerModels},
 }
@@ -94,6 +96,7 @@ type stamp struct {
 type answer struct {
 	body   []byte
 	events iter.Seq[[]byte]
+	named  bool // the events are named by their type, as those of the Responses API
 }
 
 // ServeHTTP answers the request; next is never called.
@@ -107,7 +110,7 @@ func (e *Echo) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Han
 		return nil
 	}
 	if a.events != nil {
-		writeEvents(w, r, a.events, time.Duration(e.ChunkDelay))
+		writeEvents(w, r, a.events, a.named, time.Duration(e.ChunkDelay))
 		return nil
 	}
 	writeJSON(w, http.StatusOK, a.body)

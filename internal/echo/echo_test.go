@@ -60,17 +60,27 @@ func stream(t testing.TB, path, body string) []gjson.Result {
 
 func eventsOf(t testing.TB, body string) []gjson.Result {
 	t.Helper()
-	rest, ok := strings.CutSuffix(body, "data: [DONE]\n\n")
-	if !ok {
-		t.Fatalf("no [DONE] at the end: %q", body)
+	rest, named := body, strings.HasPrefix(body, "event: ")
+	if !named {
+		var ok bool
+		if rest, ok = strings.CutSuffix(body, "data: [DONE]\n\n"); !ok {
+			t.Fatalf("no [DONE] at the end: %q", body)
+		}
 	}
 	var events []gjson.Result
 	for rest != "" {
 		var event string
 		event, rest, _ = strings.Cut(rest, "\n\n")
+		var name string
+		if named {
+			name, event, _ = strings.Cut(event, "\n")
+		}
 		data, ok := strings.CutPrefix(event, "data: ")
 		if !ok || strings.ContainsAny(data, "\r\n") || !json.Valid([]byte(data)) {
 			t.Fatalf("not an event with JSON data: %q", event)
+		}
+		if named && name != "event: "+gjson.Get(data, "type").Str {
+			t.Fatalf("%q is the name of %s", name, data)
 		}
 		events = append(events, gjson.Parse(data))
 	}

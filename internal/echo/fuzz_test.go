@@ -8,7 +8,7 @@ import (
 
 // No body makes an endpoint panic, and every answer and event is JSON.
 func FuzzServeHTTP(f *testing.F) {
-	paths := []string{"/chat/completions", "/completions", "/embeddings", "/moderations"}
+	paths := []string{"/chat/completions", "/completions", "/embeddings", "/moderations", "/responses"}
 	for i, bodies := range [][]string{
 		{
 			`{"model":"m","n":2,"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"a \"b\" c"}]}`,
@@ -18,6 +18,10 @@ func FuzzServeHTTP(f *testing.F) {
 		{`{"prompt":["a","b"],"n":3}`, `{"prompt":[[1,2]],"stream":true}`},
 		{`{"input":"a","dimensions":3,"encoding_format":"base64"}`, `{"input":[1,2]}`},
 		{`{"input":"flag-me","model":"x"}`},
+		{
+			`{"input":"a b","instructions":"c","stream":true}`, `{"input":[{"role":"user","content":[{"type":"input_text","text":"\ud800 x"}]}],"max_output_tokens":1,"stream":true}`,
+			`{"input":[{"role":"user","content":"a"}],"tools":[{"type":"function","name":"f"}],"stream":true}`,
+		},
 	} {
 		for _, body := range bodies {
 			f.Add(uint8(i), []byte(body))

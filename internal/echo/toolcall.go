@@ -7,18 +7,19 @@ import (
 )
 
 // chooseTool returns the name of the function to call: the one that tool_choice forces,
-// or else the first of tools. It is "" if there is nothing to call.
-func chooseTool(tools, choice gjson.Result) (string, error) {
+// or else the first of tools. It is "" if there is nothing to call. path is where a tool
+// and tool_choice have the name.
+func chooseTool(tools, choice gjson.Result, path string) (string, error) {
 	if tools.Exists() && !tools.IsArray() {
 		return "", badRequest("tools must be an array")
 	}
 	if choice.Str == "none" {
 		return "", nil
 	}
-	forced := choice.Get("function.name").Str
+	forced := choice.Get(path).Str
 	name := ""
 	tools.ForEach(func(_, tool gjson.Result) bool {
-		offered := tool.Get("function.name").Str
+		offered := tool.Get(path).Str
 		if tool.Get("type").Str == "function" && (forced == "" || forced == offered) {
 			name = offered
 		}

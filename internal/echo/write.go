@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // statusClientClosed is what the access log shows if the client disconnected before
@@ -54,9 +56,9 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// writeEvents writes a stream that ends with [DONE], flushing after each event, and
-// stops as soon as the client disconnects.
-func writeEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[[]byte], delay time.Duration) {
+// writeEvents writes a stream, flushing after each event, and stops as soon as the client
+// disconnects. It ends with [DONE], unless its events are named by their type.
+func writeEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[[]byte], named bool, delay time.Duration) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
@@ -65,7 +67,13 @@ func writeEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[[]byte]
 	flusher := http.NewResponseController(w)
 	var buf []byte
 	send := func(data []byte) bool {
-		buf = append(buf[:0], "data: "...)
+		buf = buf[:0]
+		if named {
+			buf = append(buf, "event: "...)
+			buf = append(buf, gjson.GetBytes(data, "type").Str...)
+			buf = append(buf, '\n')
+		}
+		buf = append(buf, "data: "...)
 		buf = append(buf, data...)
 		buf = append(buf, "\n\n"...)
 		if _, err := w.Write(buf); err != nil {
@@ -84,7 +92,9 @@ func writeEvents(w http.ResponseWriter, r *http.Request, events iter.Seq[[]byte]
 			return
 		}
 	}
-	send([]byte("[DONE]"))
+	if !named {
+		send([]byte("[DONE]"))
+	}
 }
 
 // wait waits for d and reports whether the client is still connected.
