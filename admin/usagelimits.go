@@ -31,7 +31,7 @@ type UsageLimit struct {
 	OrganisationID    string                `json:"organisation_id" format:"uuid"`
 	CreatedAt         string                `json:"created_at" format:"date-time"`
 	LastUpdatedAt     string                `json:"last_updated_at" format:"date-time"`
-	Usage             map[string]valueUsage `json:"value_key_usage_map,omitempty"`
+	Usage             map[string]valueUsage `json:"value_key_usage_map,omitzero"`
 	Object            string                `json:"object,omitempty" enum:"policy_usage_limits"`
 }
 

@@ -12,7 +12,7 @@ func TestUsageLimits(t *testing.T) {
 	got := a.ok("GET", "/v1/policies/usage-limits/"+id+"?include_usage=true", "")
 	for path, want := range map[string]string{
 		"credit_limit": "12.5", "alert_threshold": "10", "periodic_reset": `"monthly"`, "periodic_reset_days": "null", "status": `"active"`,
-		"on_unknown_price": `"refuse"`, "object": `"policy_usage_limits"`, "last_reset_at": "null", "conditions.0.excludes.0": `"openai"`, "group_by.0.key": `"api_key"`,
+		"on_unknown_price": `"refuse"`, "object": `"policy_usage_limits"`, "last_reset_at": "null", "value_key_usage_map": "{}", "conditions.0.excludes.0": `"openai"`, "group_by.0.key": `"api_key"`,
 	} {
 		if raw := got.get(path).Raw; raw != want {
 			t.Errorf("%s is %s, want %s", path, raw, want)
