@@ -124,8 +124,12 @@ func (p *Part) Source() Literal {
 	if p.URL != nil {
 		return p.URL
 	}
-	uri := make([]byte, 0, len(p.MediaType)+len(p.Data)+32)
-	uri = jsonscan.AppendEscaped(append(uri, `"data:`...), p.MediaType)
+	media := p.MediaType
+	if media == "" {
+		media = p.Media("")
+	}
+	uri := make([]byte, 0, len(media)+len(p.Data)+32)
+	uri = jsonscan.AppendEscaped(append(uri, `"data:`...), media)
 	uri = append(append(uri, ";base64,"...), p.Data...)
 	return append(uri, '"')
 }
