@@ -139,7 +139,11 @@ func New(s Services) *API {
 		// Unlike encoding/json, this rejects duplicate keys and matches names exactly.
 		// Huma's validation ignores case, so other spellings must be rejected here.
 		Unmarshal: func(data []byte, v any) error {
-			return misread(json.Unmarshal(data, v, json.RejectUnknownMembers(true)))
+			err := misread(json.Unmarshal(data, v, json.RejectUnknownMembers(true)))
+			if whole, ok := v.(*any); ok { // for its schema
+				*whole = cutLists(*whole)
+			}
+			return err
 		},
 	}
 	config := huma.Config{
@@ -159,7 +163,7 @@ func New(s Services) *API {
 		Formats:       map[string]huma.Format{"application/json": format, "json": format},
 		DefaultFormat: "application/json",
 	}
-	a := &API{Services: s, mux: mux, huma: humago.New(mux, config), refusals: newThrottle(s.Now), strangers: newThrottle(s.Now), written: newCustomQuota(s.Now), changes: newTrailQuota(trailRowsAtOnce, trailBytesAtOnce, s.Now), turnedAway: newTrailQuota(trailRowsAtOnce, trailBytesAtOnce, s.Now), views: make(map[string]any), documents: &documents{forms: make(map[[2]string][]byte)}, defaults: &defaultCollections{directory: s.Directory}}
+	a := &API{Services: s, mux: mux, huma: bounded{humago.New(mux, config)}, refusals: newThrottle(s.Now), strangers: newThrottle(s.Now), written: newCustomQuota(s.Now), changes: newTrailQuota(trailRowsAtOnce, trailBytesAtOnce, s.Now), turnedAway: newTrailQuota(trailRowsAtOnce, trailBytesAtOnce, s.Now), views: make(map[string]any), documents: &documents{forms: make(map[[2]string][]byte)}, defaults: &defaultCollections{directory: s.Directory}}
 	a.refusal = errorResponses(a.huma.OpenAPI())
 	a.auditLogs()
 	a.organisation()
