@@ -101,10 +101,6 @@ func (a *API) sharing(all *resource[prompts.Prompt]) {
 			return &empty{}, e, err
 		})
 	}
-	actBare(a, all, http.MethodDelete, "/fork", "update", "Forget what "+all.aNoun()+" is a fork of", func(c *call, p *prompts.Prompt) error {
-		p.ForkedFrom, p.ForkedFromVersion = "", ""
-		return c.api.Prompts.Put(c.tx, p, nil)
-	})
 	for _, sub := range []string{"/share", "/unshare"} {
 		actBare(a, all, http.MethodDelete, sub, "update", "Stop sharing "+all.aNoun(), func(c *call, p *prompts.Prompt) error { return c.reshare(p, nil) })
 	}
