@@ -241,18 +241,11 @@ func change[I, V any](a *API, rt route, do func(*call, *I) (*V, edit, error)) {
 // one finds the row that a request refers to, and returns a copy of it.
 func (r *resource[Row]) one(c *call, in *item, action string) (*Row, error) {
 	c.item = in
-	only := ""
-	if named := in.query[ofWorkspace.Name]; named != "" && r.named() {
-		var err error
-		if only, err = c.inWorkspace(named); err != nil {
-			return nil, err
-		}
-	}
 	row, err := r.find(c, in.key)
 	switch {
 	case err == nil && !r.maySee(c, "", row, action) && r.maySee(c, "", row, "read"): // it is shared with the caller
 		return nil, forbidden("The %s is another workspace's, which shares it with yours; fork it (POST …/fork), and change the copy", r.noun)
-	case errors.Is(err, storage.ErrNotFound), err == nil && !r.maySee(c, only, row, action):
+	case errors.Is(err, storage.ErrNotFound), err == nil && !r.maySee(c, "", row, action):
 		return nil, notFound(strings.ToUpper(r.noun[:1])+r.noun[1:], in.key)
 	case err != nil:
 		return nil, err
@@ -308,23 +301,12 @@ func (r *resource[Row]) routeOfOne(method, sub, action, summary string) route {
 		}
 	}
 	rt.params = append(rt.params, r.query...)
-	if r.named() {
-		rt.params = append(rt.params, ofWorkspace)
-	}
 	rt.identify, rt.inner = r.identify, r.inner
 	rt.path += sub
 	if rt.alias != "" {
 		rt.alias += sub
 	}
 	return rt
-}
-
-// ofWorkspace says whose a row is. With it, one of another workspace is not found.
-var ofWorkspace = parameter("query", "workspace_id", "Id or slug of the workspace that it has to be of.", huma.Schema{MaxLength: new(255)})
-
-// named reports whether the routes for a single row take its workspace, because none of their own parameters does.
-func (r *resource[Row]) named() bool {
-	return r.param != "" && r.param != ofWorkspace.Name && r.workspace != nil && !slices.ContainsFunc(r.query, func(p *huma.Param) bool { return p.Name == ofWorkspace.Name })
 }
 
 // parameter describes a parameter of the routes for a single row.
