@@ -175,6 +175,29 @@ func TestNoRouteCrossesAWorkspace(t *testing.T) {
 			}
 		}
 	}
+	// An organisation key says which workspace the object is expected to be of. Logs, users, plugins, pricing and what
+	// belongs to the organisation are of none.
+	named := 0
+	for path, methods := range a.paths() {
+		id, known := objects[path]
+		at := strings.IndexByte(path, '{')
+		if !known || !methods.Get("get").Exists() || !strings.Contains(methods.Get("get.parameters.#.name").Raw, `"workspace_id"`) || strings.Contains(path, "{workspace_id}") || strings.Contains(path, "{model}") {
+			continue
+		}
+		named++
+		target := strings.NewReplacer("{version_id}", "1", "{entity_id}", "1").Replace(path[:at] + id + path[at+strings.IndexByte(path[at:], '}')+1:])
+		for workspace, want := range map[string]int{"blue": 200, blue: 200, "red": 404, "nowhere": 404} {
+			if out := a.do("GET", target+"?workspace_id="+workspace, ""); out.status != want {
+				t.Errorf("GET %s of %s: %d %s, expected %d", target, workspace, out.status, out.body, want)
+			}
+		}
+		if out := a.do("PUT", target+"?workspace_id=red", change["PUT"]); methods.Get("put").Exists() && (out.status == 200 || out.status == 409) {
+			t.Errorf("PUT %s of red: %d %s", target, out.status, out.body)
+		}
+	}
+	if named < 18 {
+		t.Errorf("%d routes for one object take workspace_id", named)
+	}
 	if after := state(); after != before || routes < 25 {
 		t.Errorf("after %d routes there is\n%s\nbefore there was\n%s", routes, after, before)
 	}

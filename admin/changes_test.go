@@ -141,6 +141,8 @@ func (a *api) prepareIn(world map[string]string, method, path string) (target, b
 		target += "?slugs=gpt-4o"
 	case strings.HasSuffix(path, "/unshare") || strings.HasSuffix(path, "/share") && method == "DELETE":
 		a.ok("PUT", target[:strings.LastIndexByte(target, '/')]+"/share", `{}`)
+	case strings.HasSuffix(path, "/fork") && method == "DELETE":
+		target = at[:strings.IndexByte(at, '{')] + a.ok("POST", target, `{}`).get("slug").Str + "/fork"
 	case strings.HasPrefix(path, "/v1/model-configs") && method == "DELETE":
 		a.ok("PUT", target, operationBodies["PUT "+path])
 	}

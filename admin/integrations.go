@@ -146,16 +146,14 @@ func integrationScope(i *credentials.Integration, action string) string {
 }
 
 func (a *API) integrations() {
-	longest := 255
 	integrations := &resource[credentials.Integration]{
 		path: "/integrations", param: "slug", noun: "integration", kind: audit.Integrations,
-		query: []*huma.Param{parameter("query", "workspace_id", "Id or slug of the workspace whose own it is, where several have one of the slug.", huma.Schema{MaxLength: &longest})},
 		scopes: func(action string) []string {
 			return []string{organisationIntegrations + "." + action, workspaceIntegrations + "." + action}
 		},
 		rows: func(c *call) []*credentials.Integration { return c.api.Keyring.Integrations() },
 		find: func(c *call, slugOrID string) (*credentials.Integration, error) {
-			of, err := c.inWorkspace(c.item.query["workspace_id"])
+			of, err := c.inWorkspace(c.item.query[ofWorkspace.Name])
 			if err != nil {
 				return nil, err
 			}

@@ -86,18 +86,11 @@ func (a *API) labels() {
 		return chosen, nil
 	}, showLabel)
 	one := *all
-	one.query = []*huma.Param{
-		parameter("query", "workspace_id", "Id or slug of the workspace that has it.", huma.Schema{}),
-		parameter("query", "organisation_id", "The caller's, which it is anyway.", huma.Schema{}),
-	}
+	one.query = []*huma.Param{parameter("query", "organisation_id", "The caller's, which it is anyway.", huma.Schema{})}
 	one.find = func(c *call, id string) (*prompts.Label, error) {
-		of, err := c.inWorkspace(c.item.query["workspace_id"])
-		if err != nil {
-			return nil, err
-		}
 		l, ok := c.api.Prompts.Label(id)
 		organisation := c.item.query["organisation_id"]
-		return found(l, ok && (of == "" || l.Universal() || l.WorkspaceID == of) && (organisation == "" || organisation == c.caller.OrganisationID))
+		return found(l, ok && (organisation == "" || organisation == c.caller.OrganisationID))
 	}
 	get(a, &one, showLabel)
 	update(a, all, func(c *call, l *prompts.Label, in *updateLabel) error {

@@ -80,10 +80,8 @@ func (f *providerList) Resolve(huma.Context) (errs []error) {
 const includeConfigurations = "include_configurations"
 
 func (a *API) providers() {
-	longest := 255
-	named := parameter("query", "workspace_id", "Id or slug, where several workspaces have a provider of the slug.", huma.Schema{MaxLength: &longest})
 	all := &resource[credentials.VirtualKey]{
-		path: "/providers", param: "slug", noun: "provider", kind: audit.Providers, scope: "providers", query: []*huma.Param{named},
+		path: "/providers", param: "slug", noun: "provider", kind: audit.Providers, scope: "providers",
 		rows: func(c *call) []*credentials.VirtualKey { return c.api.Keyring.Providers("") },
 		rowsOf: func(c *call, workspace string) []*credentials.VirtualKey {
 			return c.api.Keyring.Providers(workspace)

@@ -241,11 +241,18 @@ func change[I, V any](a *API, rt route, do func(*call, *I) (*V, edit, error)) {
 // one finds the row that a request refers to, and returns a copy of it.
 func (r *resource[Row]) one(c *call, in *item, action string) (*Row, error) {
 	c.item = in
+	only := ""
+	if named := in.query[ofWorkspace.Name]; named != "" && r.workspace != nil {
+		var err error
+		if only, err = c.inWorkspace(named); err != nil {
+			return nil, err
+		}
+	}
 	row, err := r.find(c, in.key)
 	switch {
-	case err == nil && !r.maySee(c, "", row, action) && r.maySee(c, "", row, "read"): // it is shared with the caller
+	case err == nil && !r.maySee(c, only, row, action) && r.maySee(c, only, row, "read"): // it is shared with the caller
 		return nil, forbidden("The %s is another workspace's, which shares it with yours; fork it (POST …/fork), and change the copy", r.noun)
-	case errors.Is(err, storage.ErrNotFound), err == nil && !r.maySee(c, "", row, action):
+	case errors.Is(err, storage.ErrNotFound), err == nil && !r.maySee(c, only, row, action):
 		return nil, notFound(strings.ToUpper(r.noun[:1])+r.noun[1:], in.key)
 	case err != nil:
 		return nil, err
@@ -301,6 +308,11 @@ func (r *resource[Row]) routeOfOne(method, sub, action, summary string) route {
 		}
 	}
 	rt.params = append(rt.params, r.query...)
+	named := func(p *huma.Param) bool { return p.Name == ofWorkspace.Name }
+	// What creates something from the row may say where, which is not where the row is.
+	if r.workspace != nil && method != http.MethodPost && !slices.ContainsFunc(rt.params, named) {
+		rt.params = append(rt.params, ofWorkspace)
+	}
 	rt.identify, rt.inner = r.identify, r.inner
 	rt.path += sub
 	if rt.alias != "" {
@@ -315,6 +327,11 @@ func parameter(in, name, doc string, s huma.Schema) *huma.Param {
 	s.PrecomputeMessages()
 	return &huma.Param{Name: name, In: in, Description: doc, Required: in == "path", Schema: &s}
 }
+
+// ofWorkspace is the query parameter that says whose the row is: one that a list of the workspace would not have is not found.
+var ofWorkspace = parameter("query", "workspace_id", "Id or slug of the workspace that has it, where several may have one of the slug: one that is elsewhere is not found. Default: any that the caller sees.", huma.Schema{MaxLength: &longestName})
+
+var longestName = 255 // of ids and slugs in queries
 
 // An item identifies the row that a request refers to. It is read as described in the
 // operation's metadata, because struct tags cannot differ between resources.

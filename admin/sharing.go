@@ -104,6 +104,10 @@ func (a *API) sharing(all *resource[prompts.Prompt]) {
 	for _, sub := range []string{"/share", "/unshare"} {
 		actBare(a, all, http.MethodDelete, sub, "update", "Stop sharing "+all.aNoun(), func(c *call, p *prompts.Prompt) error { return c.reshare(p, nil) })
 	}
+	actBare(a, all, http.MethodDelete, "/fork", "update", "Forget what "+all.aNoun()+" was forked from", func(c *call, p *prompts.Prompt) error {
+		p.ForkedFrom, p.ForkedFromVersion = "", ""
+		return c.api.Prompts.Put(c.tx, p, nil)
+	})
 }
 
 func (c *call) share(p *prompts.Prompt, in *sharePrompt) (*empty, error) {

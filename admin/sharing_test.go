@@ -111,6 +111,11 @@ func TestASharedPromptIsReadAndForkedByOthersAndNoMore(t *testing.T) {
 		t.Errorf("%s", forked.body)
 	}
 	s.refused(404, "was not found", s.red, "GET", "/v1/prompts/"+fork.get("slug").Str, "")
+	s.refused(403, "is another workspace's, which shares it with yours", s.blue, "DELETE", one+"/fork", "")
+	s.must(s.blue, "DELETE", "/v2/prompts/"+fork.get("slug").Str+"/fork", "")
+	if own := s.must(s.blue, "GET", "/v1/prompts/"+fork.get("slug").Str, ""); own.get("forked_from_prompt_id").Type != gjson.Null || own.get("forked_from_prompt_version_id").Type != gjson.Null || own.get("string").Str != out.get("string").Str {
+		t.Errorf("after DELETE …/fork: %s", own.body)
+	}
 	part := s.must(s.blue, "PUT", "/v2/prompts/partials/"+s.partial+"/fork", `{}`)
 	if part.get("object").Str != "partial" {
 		t.Errorf("%s", part.body)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
@@ -138,11 +137,8 @@ type updateVirtualKey struct {
 }
 
 func (a *API) virtualKeys() {
-	longest := 255
 	keys := &resource[credentials.VirtualKey]{
 		path: "/virtual-keys", param: "slug", noun: "virtual key", kind: audit.VirtualKeys, scope: "virtual_keys",
-		query: []*huma.Param{parameter("query", "workspace_id", "Id or slug. Workspaces may have virtual keys of the same slug: an organisation key says whose it means, or sends the id in place of the slug.",
-			huma.Schema{MaxLength: &longest})},
 		rows: func(c *call) []*credentials.VirtualKey { return c.api.Keyring.VirtualKeys() },
 		rowsOf: func(c *call, workspace string) []*credentials.VirtualKey {
 			return c.api.Keyring.VirtualKeysIn(workspace)
@@ -211,7 +207,7 @@ type createdVirtualKey struct {
 // virtualKey returns a virtual key. If several workspaces have one with the slug, none
 // is returned, because it could be the wrong one.
 func (c *call) virtualKey(slugOrID string) (*credentials.VirtualKey, error) {
-	only, err := c.inWorkspace(c.item.query["workspace_id"])
+	only, err := c.inWorkspace(c.item.query[ofWorkspace.Name])
 	if err != nil {
 		return nil, err
 	}
