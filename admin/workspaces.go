@@ -41,7 +41,7 @@ type Workspace struct {
 	LastResetAt    *string            `json:"last_reset_at" format:"date-time" doc:"Of its usage."`
 	CreatedBy      *string            `json:"created_by" doc:"Id of the user or the API key."`
 	CreationSource *string            `json:"creation_source" enum:"api,auto" doc:"auto: it came with the organisation. null: not known."`
-	Users          []WorkspaceMember  `json:"users,omitempty" doc:"In the answer for one workspace only."`
+	Users          []WorkspaceMember  `json:"users,omitzero" doc:"In the answer for one workspace only."`
 	Object         string             `json:"object" enum:"workspace"`
 }
 
