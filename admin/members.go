@@ -37,8 +37,8 @@ func showMember(m *directory.Member, u *directory.User) WorkspaceMember {
 }
 
 // membersOf returns the members of a workspace.
-func (c *call) membersOf(w *directory.Workspace) (all []WorkspaceMember) {
-	all = []WorkspaceMember{} // shown also if there are none
+func (c *call) membersOf(w *directory.Workspace) []WorkspaceMember {
+	all := []WorkspaceMember{}
 	for _, m := range c.api.Directory.Members(w.ID) {
 		if u, ok := c.api.Directory.User(m.UserID); ok {
 			all = append(all, showMember(m, u))

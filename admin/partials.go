@@ -150,6 +150,7 @@ func (c *call) updatePartial(p *prompts.Prompt, in *updatePartial) (*updatedPart
 			return nil, err
 		}
 	}
+	activated := p.Archived && in.Status == "active"
 	if in.Status != "" {
 		p.Archived = in.Status == "archived"
 	}
@@ -168,6 +169,13 @@ func (c *call) updatePartial(p *prompts.Prompt, in *updatePartial) (*updatedPart
 	}
 	if err := promptError(c.api.Prompts.Put(c.tx, p, content)); err != nil {
 		return nil, err
+	}
+	if activated { // what it inserts may have been deleted or archived with it
+		for _, v := range c.api.Prompts.Named(p) {
+			if err := c.checkVersion(p, v); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return &updatedPartial{p.Latest().ID}, nil
 }

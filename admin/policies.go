@@ -78,6 +78,7 @@ func statusOf(p *policies.Policy) string {
 // NewPolicy is what the bodies that create policies have in common.
 type NewPolicy struct {
 	Name           *string      `json:"name,omitempty" maxLength:"255" nullable:"true"`
+	Description    *string      `json:"description,omitempty" maxLength:"500" nullable:"true"`
 	Conditions     *[]condition `json:"conditions,omitempty" nullable:"true"`
 	GroupBy        *[]groupKey  `json:"group_by,omitempty" nullable:"true"`
 	WorkspaceID    string       `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug. An organisation key that leaves it out makes a policy for the calls of every workspace."`
@@ -97,6 +98,7 @@ func (c *call) newPolicy(in *NewPolicy, kind string) (*policies.Policy, error) {
 		AllWorkspaces: in.WorkspaceID == "" && c.caller.WorkspaceID == "", ByOrganisation: c.caller.WorkspaceID == "",
 	}
 	assign(&p.Name, in.Name)
+	assign(&p.Description, in.Description)
 	if in.Conditions != nil {
 		if p.Conditions, err = c.conditions(*in.Conditions, counts(p)); err != nil {
 			return nil, err

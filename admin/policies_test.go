@@ -11,6 +11,57 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
+func TestPoliciesHaveDescriptions(t *testing.T) {
+	a := newAPI(t)
+	for path, body := range map[string]string{
+		"/v1/policies/rate-limits":  `{"name":"n","type":"requests","unit":"rpm","value":3`,
+		"/v1/policies/usage-limits": `{"name":"n","type":"requests","credit_limit":3`,
+	} {
+		if out := a.ok("POST", path, body+"}"); out.get("description").Raw != "null" {
+			t.Errorf("%s without a description: %s", path, out.body)
+		}
+		longest := strings.Repeat("é", 500)
+		created := a.ok("POST", path, body+`,"description":"`+longest+`"}`)
+		if created.get("description").Str != longest {
+			t.Errorf("%s: %s", path, created.body)
+		}
+		one := path + "/" + created.get("id").Str
+		a.ok("PUT", one, `{"name":"m"}`)
+		if out := a.ok("GET", one, ""); out.get("description").Str != longest || out.get("name").Str != "m" {
+			t.Errorf("%s: %s", one, out.body)
+		}
+		for method, at := range map[string]string{"POST": path, "PUT": one} {
+			of := `{"description":"` + longest + `e"}`
+			if method == "POST" {
+				of = body + `,"description":"` + longest + `e"}`
+			}
+			if out := a.do(method, at, of); out.status != 400 || !strings.Contains(out.body, "description") {
+				t.Errorf("%s %s of 501 characters: %d %s", method, at, out.status, out.body)
+			}
+		}
+		a.ok("PUT", one, `{"description":null}`)
+		if out := a.ok("GET", one, ""); out.get("description").Raw != "null" {
+			t.Errorf("cleared: %s", out.body)
+		}
+	}
+}
+
+// What the answer for one object always has is there also if it is empty.
+func TestEmptyPartsOfAnswersAreShown(t *testing.T) {
+	a := newAPI(t)
+	budget := a.ok("POST", "/v1/policies/usage-limits", `{"type":"requests","credit_limit":3}`).get("id").Str
+	if out := a.ok("GET", "/v1/policies/usage-limits/"+budget+"?include_usage=true", ""); out.get("value_key_usage_map").Raw != "{}" {
+		t.Errorf("nothing is used: %s", out.body)
+	}
+	if out := a.ok("GET", "/v1/policies/usage-limits/"+budget, ""); out.get("value_key_usage_map").Exists() {
+		t.Errorf("without include_usage: %s", out.body)
+	}
+	a.workspace("red")
+	if out := a.ok("GET", "/v1/admin/workspaces/red", ""); out.get("users").Raw != "[]" {
+		t.Errorf("no members: %s", out.body)
+	}
+}
+
 func TestRateLimitPoliciesAreListedFilteredAndArchived(t *testing.T) {
 	a := newAPI(t)
 	workspace := a.s.Directory.DefaultWorkspace()

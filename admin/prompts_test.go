@@ -129,6 +129,28 @@ func TestPartialsHaveVersionsToo(t *testing.T) {
 	a.ok("DELETE", "/v1/prompts/partials/"+slug, "")
 }
 
+// While a partial is archived, what it inserts may be deleted.
+func TestAnArchivedPartialIsActivatedWithWhatItInserts(t *testing.T) {
+	a := newAPI(t)
+	inner := a.ok("POST", "/v1/prompts/partials", `{"name":"inner","string":"s"}`).get("slug").Str
+	outer := "/v1/prompts/partials/" + a.ok("POST", "/v1/prompts/partials", `{"name":"outer","string":"{{> `+inner+`}}"}`).get("slug").Str
+	a.ok("PUT", outer, `{"status":"archived"}`)
+	a.ok("PUT", outer, `{"status":"active"}`)
+	a.ok("PUT", outer, `{"status":"archived"}`)
+	a.ok("DELETE", "/v1/prompts/partials/"+inner, "")
+	for _, body := range []string{`{"status":"active"}`, `{"status":"active","string":"without it"}`} { // the first version stays published
+		if out := a.do("PUT", outer, body); out.status != 400 || !strings.Contains(out.body, "has no partial") {
+			t.Errorf("%s: %d %s", body, out.status, out.body)
+		}
+	}
+	if out := a.ok("GET", outer, ""); out.get("status").Str != "archived" {
+		t.Errorf("%s", out.body)
+	}
+	a.ok("PUT", outer, `{"string":"without it"}`)
+	a.ok("PUT", outer+"/makeDefault", `{"version":2}`)
+	a.ok("PUT", outer, `{"status":"active"}`)
+}
+
 func TestLabelsOfAWorkspace(t *testing.T) {
 	a := newAPI(t)
 	id := a.ok("POST", "/v1/labels", `{"name":"canary","color_code":"#fff"}`).get("id").Str

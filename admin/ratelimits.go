@@ -14,6 +14,7 @@ import (
 type RateLimit struct {
 	ID             string      `json:"id" format:"uuid"`
 	Name           *string     `json:"name"`
+	Description    *string     `json:"description"`
 	Conditions     []condition `json:"conditions"`
 	GroupBy        []groupKey  `json:"group_by"`
 	Type           string      `json:"type" enum:"requests,tokens"`
@@ -29,7 +30,7 @@ type RateLimit struct {
 
 func showRateLimit(_ *call, p *policies.RateLimit) RateLimit {
 	out := RateLimit{
-		ID: p.ID, Name: text(p.Name), Type: p.Type, Unit: p.Unit, Value: p.Value,
+		ID: p.ID, Name: text(p.Name), Description: text(p.Description), Type: p.Type, Unit: p.Unit, Value: p.Value,
 		Status: statusOf(&p.Policy), WorkspaceID: p.WorkspaceID, OrganisationID: p.OrganisationID,
 		CreatedAt: formatTime(p.CreatedAt), LastUpdatedAt: formatTime(p.UpdatedAt), Object: "policy_rate_limits",
 	}
@@ -46,10 +47,11 @@ type createRateLimit struct {
 }
 
 type updateRateLimit struct {
-	Name       Optional[string] `json:"name,omitempty"`
-	Conditions *[]condition     `json:"conditions,omitempty"`
-	Unit       string           `json:"unit,omitempty" enum:"rps,rpm,rph,rpd,rpw"`
-	Value      *float64         `json:"value,omitempty" minimum:"0"`
+	Name        Optional[string] `json:"name,omitempty"`
+	Description Optional[string] `json:"description,omitempty" maxLength:"500"`
+	Conditions  *[]condition     `json:"conditions,omitempty"`
+	Unit        string           `json:"unit,omitempty" enum:"rps,rpm,rph,rpd,rpw"`
+	Value       *float64         `json:"value,omitempty" minimum:"0"`
 }
 
 // rateLimitFilter holds the query parameters of the list.
@@ -97,6 +99,7 @@ func (c *call) rateLimit(id string) (*policies.RateLimit, error) {
 
 func (c *call) updateRateLimit(p *policies.RateLimit, in *updateRateLimit) (err error) {
 	in.Name.assign(&p.Name)
+	in.Description.assign(&p.Description)
 	if in.Unit != "" {
 		p.Unit = in.Unit
 	}

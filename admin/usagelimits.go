@@ -16,6 +16,7 @@ import (
 type UsageLimit struct {
 	ID                string                `json:"id" format:"uuid"`
 	Name              *string               `json:"name"`
+	Description       *string               `json:"description"`
 	Conditions        []condition           `json:"conditions"`
 	GroupBy           []groupKey            `json:"group_by"`
 	Type              string                `json:"type" enum:"cost,tokens,requests"`
@@ -31,7 +32,7 @@ type UsageLimit struct {
 	OrganisationID    string                `json:"organisation_id" format:"uuid"`
 	CreatedAt         string                `json:"created_at" format:"date-time"`
 	LastUpdatedAt     string                `json:"last_updated_at" format:"date-time"`
-	Usage             map[string]valueUsage `json:"value_key_usage_map,omitzero"`
+	Usage             map[string]valueUsage `json:"value_key_usage_map,omitzero" doc:"With include_usage only."`
 	Object            string                `json:"object,omitempty" enum:"policy_usage_limits"`
 }
 
@@ -56,7 +57,7 @@ type usageEntity struct {
 func showUsageLimit(c *call, p *policies.UsageLimit) UsageLimit {
 	at := p.At(c.api.Now())
 	out := UsageLimit{
-		ID: p.ID, Name: text(p.Name), Type: p.Type, CreditLimit: p.Amount(p.Limit), PeriodicReset: text(at.PeriodicReset),
+		ID: p.ID, Name: text(p.Name), Description: text(p.Description), Type: p.Type, CreditLimit: p.Amount(p.Limit), PeriodicReset: text(at.PeriodicReset),
 		NextUsageResetAt: formatOptionalTime(at.NextResetAt), LastResetAt: formatOptionalTime(at.LastResetAt),
 		Status: statusOf(&p.Policy), WorkspaceID: p.WorkspaceID, OrganisationID: p.OrganisationID,
 		CreatedAt: formatTime(p.CreatedAt), LastUpdatedAt: formatTime(p.UpdatedAt), Object: "policy_usage_limits",
@@ -88,6 +89,7 @@ type createUsageLimit struct {
 
 type updateUsageLimit struct {
 	Name               Optional[string]    `json:"name,omitempty"`
+	Description        Optional[string]    `json:"description,omitempty" maxLength:"500"`
 	Conditions         *[]condition        `json:"conditions,omitempty"`
 	CreditLimit        *float64            `json:"credit_limit,omitempty" minimum:"0"`
 	AlertThreshold     Optional[float64]   `json:"alert_threshold,omitempty" minimum:"0"`
@@ -224,6 +226,7 @@ func (c *call) resetUsage(p *policies.UsageLimit, which func(*policies.Entity) b
 
 func (c *call) updateUsageLimit(p *policies.UsageLimit, in *updateUsageLimit) (err error) {
 	in.Name.assign(&p.Name)
+	in.Description.assign(&p.Description)
 	if in.Conditions != nil {
 		if p.Conditions, err = c.conditions(*in.Conditions, counts(&p.Policy)); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // A Policy is what rate-limit and usage-limit policies have in common: which calls they count,
@@ -11,6 +12,7 @@ import (
 type Policy struct {
 	ID             string      `json:"id"`
 	Name           string      `json:"name,omitempty"`
+	Description    string      `json:"description,omitempty"`
 	Conditions     []Condition `json:"conditions"`
 	GroupBy        []string    `json:"group_by"`
 	Type           string      `json:"type"`
@@ -37,10 +39,16 @@ const (
 // MaxValue bounds a policy's value; it is exact as a JSON number.
 const MaxValue = 1<<53 - 1
 
+// MaxDescription bounds the characters of a description.
+const MaxDescription = 500
+
 // validate returns the first error as a *FieldError.
 func (p *Policy) validate() error {
 	if len(p.Name) > MaxText {
 		return &FieldError{"name", fmt.Sprintf("expected at most %d bytes", MaxText)}
+	}
+	if utf8.RuneCountInString(p.Description) > MaxDescription {
+		return &FieldError{"description", fmt.Sprintf("expected at most %d characters", MaxDescription)}
 	}
 	if err := checkConditions(p.Conditions); err != nil {
 		return err
