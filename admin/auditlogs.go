@@ -66,7 +66,7 @@ type auditFilter struct {
 	Status         int       `query:"response_status_code" minimum:"100" maximum:"599"`
 	ResourceType   string    `query:"resource_type" maxLength:"255"`
 	ResourceID     string    `query:"resource_id" maxLength:"255"`
-	Action         string    `query:"action" maxLength:"255"`
+	Action         string    `query:"action" maxLength:"255" doc:"One of create, delete, export, invoke, list, manage, publish, read, rotate, update, view and write."`
 	ClientIP       string    `query:"client_ip" maxLength:"255"`
 	Country        string    `query:"country" maxLength:"255"`
 }

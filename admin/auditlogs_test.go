@@ -18,6 +18,17 @@ import (
 	"github.com/caddy-gw/gateway/storage"
 )
 
+// The document lists the actions that the list filters by.
+func TestAuditedActionsAreDocumented(t *testing.T) {
+	a := newAPI(t)
+	doc := a.do("GET", "/v1/openapi.json", "").get(`paths./v1/audit-logs.get.parameters.#(name=="action").description`).Str
+	for _, action := range audit.Actions() {
+		if !strings.Contains(doc, action) {
+			t.Errorf("%s is not in %q", action, doc)
+		}
+	}
+}
+
 func TestAuditLogsSayWhoDidWhat(t *testing.T) {
 	a := newAPI(t)
 	key, keyID := a.key("organisation/service", `"virtual_keys.create","virtual_keys.update","virtual_keys.delete"`)

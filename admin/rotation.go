@@ -13,7 +13,7 @@ type rotationPolicy struct {
 	Period       *string    `json:"rotation_period,omitempty" enum:"weekly,monthly" nullable:"true" doc:"Mondays, or the 1st, at 00:00 UTC."`
 	Days         *int       `json:"rotation_period_days,omitempty" minimum:"1" maximum:"365" nullable:"true" doc:"Instead of rotation_period."`
 	NextAt       *time.Time `json:"next_rotation_at,omitempty" nullable:"true" doc:"The next rotation: the beginning of its day in UTC."`
-	TransitionMs *int64     `json:"key_transition_period_ms,omitempty" minimum:"1800000" default:"1800000" doc:"How long the secret before still works."`
+	TransitionMs *int64     `json:"key_transition_period_ms,omitempty" minimum:"1800000" default:"1800000" doc:"How long the secret before still works: less than the period."`
 	Status       string     `json:"status,omitempty" enum:"ACTIVE" doc:"As it is shown; ignored."`
 }
 
@@ -85,7 +85,7 @@ const maxTransitionMs = int64(credentials.MaxTransition / time.Millisecond)
 
 // rotateAPIKey is the body of a rotation, which may be left out.
 type rotateAPIKey struct {
-	TransitionMs *int64 `json:"key_transition_period_ms,omitempty" minimum:"1800000" doc:"How long the secret before still works. Default: that of the rotation policy, or 1800000."`
+	TransitionMs *int64 `json:"key_transition_period_ms,omitempty" minimum:"1800000" doc:"How long the secret before still works: less than the period of the rotation policy, or at most 31536000000 without one. Default: that of the policy, or 1800000."`
 }
 
 type rotatedAPIKey struct {
@@ -117,7 +117,7 @@ func (c *call) rotateAPIKey(k *credentials.APIKey, in *rotateAPIKey) (*rotatedAP
 		transition = *in.TransitionMs
 	}
 	if transition > maxTransitionMs {
-		return nil, invalid("key_transition_period_ms", "expected at most %d", maxTransitionMs)
+		return nil, invalid("key_transition_period_ms", "expected from %d to %d", credentials.MinTransition.Milliseconds(), maxTransitionMs)
 	}
 	if k.Rotation != nil {
 		var wrong *credentials.RotationError

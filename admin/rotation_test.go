@@ -19,7 +19,7 @@ func TestAKeyIsRotated(t *testing.T) {
 	old, id := a.key("workspace/service", `"workspace_service_api_keys.read","virtual_keys.list"`)
 	for _, c := range []struct{ body, message string }{
 		{`{"key_transition_period_ms":1799999}`, "key_transition_period_ms"},
-		{`{"key_transition_period_ms":31536000001}`, "key_transition_period_ms: expected at most"},
+		{`{"key_transition_period_ms":31536000001}`, "key_transition_period_ms: expected from 1800000 to 31536000000"},
 		{`{"transition":1}`, "transition"},
 	} {
 		if out := a.do("POST", "/v1/api-keys/"+id+"/rotate", c.body); out.status != 400 || !strings.Contains(out.message(), c.message) {
