@@ -35,7 +35,7 @@ func (p *preparation) config(named, version string) (*routing.Config, *Error) {
 		return nil, nil
 	case named == "":
 		return p.savedConfig(fallback, "", "")
-	case fallback == p.Caller.ConfigID && fallback != "" && p.Caller.ForbidsOverride:
+	case fallback != "" && p.Caller.ForbidsOverride:
 		return nil, badRequest("x-gw-config", "config_override_forbidden", "Cannot override default config set for this API key.")
 	case inline(named):
 		o := p.Gateway.Configs.Options

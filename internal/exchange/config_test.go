@@ -205,6 +205,9 @@ func TestACallThatNamesNoConfigHasADefault(t *testing.T) {
 	w.save(t, routing.Saved{Slug: "pc-workspace", Default: true}, of(7))
 	check("with a default of the workspace: ", append(slices.Clone(rows),
 		row{"the workspace's", plain, nil, 7, ""}, row{"the workspace's, overridden", plain, named, 5, ""},
+		row{"the workspace's, which no call of the key may override", strictWithout, nil, 7, ""},
+		row{"the workspace's, which no call of the key may override by name", strictWithout, named, 0, "config_override_forbidden"},
+		row{"the workspace's, which no call of the key may override inline", strictWithout, inline, 0, "config_override_forbidden"},
 	))
 	w.save(t, routing.Saved{Slug: "pc-newer", Default: true}, of(8))
 	check("with another one: ", []row{{"the newer", plain, nil, 8, ""}})
