@@ -81,7 +81,7 @@ func (w *Encoder) Check(r *Request) error {
 	for i := range r.Messages {
 		for k := range r.Messages[i].Parts {
 			p := &r.Messages[i].Parts[k]
-			why := ""
+			var why string
 			switch {
 			case p.Kind == Image && p.FileID != nil && p.URL == nil && p.Data == nil:
 				why = "the provider takes images by URL or as data, not as file_id"

@@ -232,7 +232,7 @@ func (p *passing) messageMember(m *passingMessage, key jsonscan.Key) bool {
 			p.Replace(start, p.Peek(), []byte(`"system"`))
 		}
 	case "content":
-		if p.Kind() == jsonscan.Array && !(p.foreign.StringContent && p.joined()) {
+		if p.Kind() == jsonscan.Array && (!p.foreign.StringContent || !p.joined()) {
 			p.Elements(p.part)
 		}
 	case "tool_call_id":
