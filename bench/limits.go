@@ -207,10 +207,18 @@ func (u *countingUpstream) gatewaySite(binary string, byKey bool) limiterSite {
 			if !byKey {
 				keys = 1
 			}
+			workspaces := make([]string, 1+(keys-1)/keysPerWorkspace)
+			for i := range workspaces {
+				var made struct{ ID string }
+				if err := p.control(ctx, adminKey, "/v1/admin/workspaces", fmt.Sprintf(`{"name":"bench %d"}`, i), &made); err != nil {
+					return nil, err
+				}
+				workspaces[i] = made.ID
+			}
 			all := make([]string, keys)
 			err := inParallel(ctx, keys, func(i int) error {
 				var key struct{ Key string }
-				err := p.control(ctx, adminKey, "/v1/api-keys/workspace/service", fmt.Sprintf(`{"name":"bench %d","scopes":["completions.write"]}`, i), &key)
+				err := p.control(ctx, adminKey, "/v1/api-keys/workspace/service", fmt.Sprintf(`{"name":"bench %d","workspace_id":%q,"scopes":["completions.write"]}`, i, workspaces[i/keysPerWorkspace]), &key)
 				all[i] = key.Key
 				return err
 			})
@@ -223,6 +231,9 @@ func (u *countingUpstream) gatewaySite(binary string, byKey bool) limiterSite {
 		},
 	}
 }
+
+// keysPerWorkspace is how many API keys a workspace may have.
+const keysPerWorkspace = 100_000
 
 // parallel is how many calls are made at once.
 const parallel = 16
