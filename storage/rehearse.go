@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -35,13 +34,17 @@ func (db *DB) draftOf(ctx context.Context) *draft {
 	return nil
 }
 
+// Rehearsed reports whether a context is of a rehearsal.
+func Rehearsed(ctx context.Context) bool { return ctx.Value(rehearsalKey{}) != nil }
+
 // A draft is a transaction that keeps what is written to itself, over one that is only read.
 type draft struct {
 	under  Tx
 	writes map[string][]byte // by key; nil: deleted
+	keys   []string          // of writes, in order: there may be many, of which a scan needs few
 }
 
-func newDraft(under Tx) *draft { return &draft{under, make(map[string][]byte)} }
+func newDraft(under Tx) *draft { return &draft{under: under, writes: make(map[string][]byte)} }
 
 // update runs fn in a draft of its own, and takes over what it wrote if it returns no error.
 func (d *draft) update(fn func(Tx) error) error {
@@ -49,8 +52,18 @@ func (d *draft) update(fn func(Tx) error) error {
 	if err := fn(inner); err != nil {
 		return err
 	}
-	maps.Copy(d.writes, inner.writes)
+	for key, value := range inner.writes {
+		d.write(key, value)
+	}
 	return nil
+}
+
+func (d *draft) write(key string, value []byte) {
+	if _, ok := d.writes[key]; !ok {
+		at, _ := slices.BinarySearch(d.keys, key)
+		d.keys = slices.Insert(d.keys, at, key)
+	}
+	d.writes[key] = value
 }
 
 func (d *draft) Get(key []byte) ([]byte, error) {
@@ -65,14 +78,14 @@ func (d *draft) Get(key []byte) ([]byte, error) {
 }
 
 func (d *draft) Set(key, value []byte) error {
-	d.writes[string(key)] = append(make([]byte, 0, len(value)), value...) // not nil
+	d.write(string(key), append(make([]byte, 0, len(value)), value...)) // not nil
 	return nil
 }
 
 func (d *draft) SetTTL(key, value []byte, _ time.Duration) error { return d.Set(key, value) }
 
 func (d *draft) Delete(key []byte) error {
-	d.writes[string(key)] = nil
+	d.write(string(key), nil)
 	return nil
 }
 
@@ -83,12 +96,18 @@ func (d *draft) Scan(prefix, start []byte, reverse bool) iter.Seq2[Item, error] 
 	}
 	return func(yield func(Item, error) bool) {
 		var own []string
-		for key := range d.writes {
-			if strings.HasPrefix(key, string(prefix)) && (start == nil || order(key, string(start)) >= 0) {
+		first, _ := slices.BinarySearch(d.keys, string(prefix))
+		for _, key := range d.keys[first:] {
+			if !strings.HasPrefix(key, string(prefix)) {
+				break
+			}
+			if start == nil || order(key, string(start)) >= 0 {
 				own = append(own, key)
 			}
 		}
-		slices.SortFunc(own, order)
+		if reverse {
+			slices.Reverse(own)
+		}
 		// next yields those of the draft that come before a key; nil: all.
 		next := func(before []byte) bool {
 			for len(own) > 0 && (before == nil || order(own[0], string(before)) < 0) {

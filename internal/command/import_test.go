@@ -453,6 +453,23 @@ func TestAnImportThatCannotPruneChangesNothing(t *testing.T) {
 	if out := c.ok("audit", "verify"); !strings.Contains(out, " rows, up to number ") {
 		t.Error(out)
 	}
+
+	// Nor does what a rehearsal is refused keep a refusal of the operator from being recorded.
+	for range 50 {
+		_, _, _ = c.run("import", file, "--prune", "--dry-run")
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+g.AdminAt+"/gw/v1/admin/users/"+boss, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = a.Body.Close()
+	if rows := g.Admin("GET", "/v1/audit-logs?response_status_code="+strconv.Itoa(a.StatusCode), nil); a.StatusCode < 400 || a.StatusCode == 429 || rows.Get("total").Int() != 1 {
+		t.Errorf("%d, and the trail has %s", a.StatusCode, rows.Body)
+	}
 }
 
 // goWords are what no error says to whoever wrote a document.
