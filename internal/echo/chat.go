@@ -41,10 +41,10 @@ func answerChat(body gjson.Result, at stamp) (answer, error) {
 		return answer{}, err
 	}
 	g.promptTokens = history.tokens
-	if err := g.echo(history.answered); err != nil {
+	if err := g.echo(history.answered()); err != nil {
 		return answer{}, err
 	}
-	if history.byUser {
+	if history.byUser() {
 		name, err := chooseTool(tools, toolChoice, "function.name")
 		if err != nil {
 			return answer{}, err
@@ -58,34 +58,40 @@ func answerChat(body gjson.Result, at stamp) (answer, error) {
 
 // A conversation is what an answer needs of the messages of a request.
 type conversation struct {
-	tokens   int     // of all texts
-	answered counted // the text to answer with
-	byUser   bool    // the last message is from the user
+	tokens         int    // of all texts
+	role           string // of the last message
+	lastUser, last counted
 }
 
-func read(messages gjson.Result) (conversation, error) {
-	var history conversation
-	var lastUser, last counted
-	var role string
-	err := errMessages
+func (c *conversation) add(role, text string) {
+	c.role, c.last = role, count(text)
+	c.tokens += c.last.tokens
+	if role == "user" {
+		c.lastUser = c.last
+	}
+}
+
+// byUser reports whether the last message is from the user.
+func (c *conversation) byUser() bool { return c.role == "user" }
+
+// answered is the text to answer with.
+func (c *conversation) answered() counted {
+	if c.role == "tool" || c.role == "function" {
+		return c.last
+	}
+	return c.lastUser
+}
+
+func read(messages gjson.Result) (history conversation, err error) {
+	err = errMessages
 	if messages.IsArray() {
 		messages.ForEach(func(_, m gjson.Result) bool {
-			var text string
-			if role, text, err = readMessage(m); err != nil {
-				return false
+			var role, text string
+			if role, text, err = readMessage(m); err == nil {
+				history.add(role, text)
 			}
-			last = count(text)
-			history.tokens += last.tokens
-			if role == "user" {
-				lastUser = last
-			}
-			return true
+			return err == nil
 		})
-	}
-	history.byUser = role == "user"
-	history.answered = lastUser
-	if role == "tool" || role == "function" {
-		history.answered = last
 	}
 	return history, err
 }

@@ -39,10 +39,10 @@ func answerResponse(body gjson.Result, at stamp) (answer, error) {
 		return answer{}, err
 	}
 	r.promptTokens = history.tokens + count(instructions.String()).tokens
-	if err := r.echo(history.answered); err != nil {
+	if err := r.echo(history.answered()); err != nil {
 		return answer{}, err
 	}
-	if history.byUser {
+	if history.byUser() {
 		if r.function, err = chooseTool(tools, toolChoice, "name"); err != nil {
 			return answer{}, err
 		}
@@ -59,45 +59,31 @@ func answerResponse(body gjson.Result, at stamp) (answer, error) {
 var errInput = badRequest("input must be a string, or an array of at least one item that is a message or the output of a function")
 
 // readInput reads the input of a response: a text of the user, or items.
-func readInput(input gjson.Result) (conversation, error) {
+func readInput(input gjson.Result) (history conversation, err error) {
 	if input.Type == gjson.String {
-		text := count(input.Str)
-		return conversation{tokens: text.tokens, answered: text, byUser: true}, nil
+		history.add("user", input.Str)
+		return history, nil
 	}
-	var history conversation
-	var lastUser, last counted
-	var role string
-	err := errInput
+	err = errInput
 	if input.IsArray() {
 		input.ForEach(func(_, item gjson.Result) bool {
-			kind, content := item.Get("type").Str, item.Get("content")
-			role = item.Get("role").Str
+			role, content := item.Get("role").Str, item.Get("content")
 			switch {
 			case !item.IsObject():
 				err = errInput
 				return false
-			case kind == "function_call_output":
+			case item.Get("type").Str == "function_call_output":
 				role, content = "tool", item.Get("output")
 			case role == "": // such as a call of a function
-				err = nil
+				err, history.role = nil, ""
 				return true
 			}
 			var text string
-			if text, err = contentText(content); err != nil {
-				return false
+			if text, err = contentText(content); err == nil {
+				history.add(role, text)
 			}
-			last = count(text)
-			history.tokens += last.tokens
-			if role == "user" {
-				lastUser = last
-			}
-			return true
+			return err == nil
 		})
-	}
-	history.byUser = role == "user"
-	history.answered = lastUser
-	if role == "tool" {
-		history.answered = last
 	}
 	return history, err
 }

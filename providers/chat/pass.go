@@ -123,35 +123,6 @@ func among(names []string, name []byte) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return n == string(name) })
 }
 
-// User reads the id of the end user, and cuts one that is too long. It reports false if the
-// provider takes none of its kind.
-func (p *Patch) User(l Limits) bool {
-	start := p.Peek()
-	id := Literal(p.String())
-	fit := l.UserID(id)
-	if fit != nil && len(fit) < len(id) {
-		p.Replace(start, p.Peek(), fit)
-	}
-	return fit != nil || id == nil
-}
-
-// Rename reads the name of a tool, and replaces it if the provider would refuse it.
-func (p *Patch) Rename(names *Renames) {
-	start := p.Peek()
-	if short := names.Of(p.String()); short != nil {
-		p.Replace(start, p.Peek(), short)
-	}
-}
-
-// RenameOf is like Rename, for the name of the object at a position, which is only that of a
-// tool if the object, which is being read, has one of these types.
-func (p *Patch) RenameOf(object int, names *Renames, types ...string) {
-	start := p.Peek()
-	if short := names.Of(p.String()); short != nil && slices.ContainsFunc(types, p.Type(object).Is) {
-		p.Replace(start, p.Peek(), short)
-	}
-}
-
 // named reads a member of an object whose name is a tool's.
 func (p *passing) named(key jsonscan.Key) bool {
 	if key.Is("name") {
