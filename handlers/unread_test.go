@@ -134,6 +134,7 @@ func TestNothingUnreadPassesALimitOrAnEdit(t *testing.T) {
 		"a workflow":                      {"POST", "/v1/chatkit/sessions", `{"model":"cheap","workflow":{"id":"w"}}`, jsonType, 200, unread, 400},
 		"models to fall back to":          {"POST", "/v1/chat/completions", `{"models":["dear"],` + gatewaytest.Chat[1:], jsonType, 200, unread, 400},
 		"a tool with a model":             {"POST", "/v1/responses", `{"model":"cheap","input":"i","tools":[{"type":"image_generation","model":"dear"}]}`, jsonType, 200, unread, 400},
+		"an adviser among tools":          {"POST", "/v1/messages", `{"model":"cheap","max_tokens":9,"messages":[{"role":"user","content":"c"}],"tools":[{"type":"advisor","model":"dear"}]}`, jsonType, 400, unread, 400},
 		"a transcription's model":         {"POST", "/v1/realtime/transcription_sessions", `{"transcription":{"model":"dear"}}`, jsonType, 200, unread, 400},
 		"a tool that asks for a model":    {"POST", "/v1/responses", `{"model":"cheap","input":"i","tools":[{"type":"function","name":"f","parameters":{"properties":{"model":{}}}}]}`, jsonType, 200, free, 200},
 		"a job with a grader":             {"POST", "/v1/fine_tuning/jobs", `{"model":"cheap","training_file":"f","method":{"type":"reinforcement","reinforcement":{"grader":{"model":"dear"}}}}`, jsonType, 200, unread, 400},
