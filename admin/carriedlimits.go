@@ -4,8 +4,8 @@ import (
 	"cmp"
 	stdjson "encoding/json"
 	"errors"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +28,7 @@ type carriedRate struct {
 type carriedBudget struct {
 	Type              string              `json:"type,omitempty" enum:"cost,tokens,requests" doc:"Default: cost."`
 	CreditLimit       *float64            `json:"credit_limit,omitempty" doc:"US dollars, of type cost (1 or more); else a number of tokens (100 or more) or requests."`
-	AlertThreshold    Optional[float64]   `json:"alert_threshold,omitempty" minimum:"0"`
+	AlertThreshold    Optional[float64]   `json:"alert_threshold,omitempty" minimum:"1"`
 	PeriodicReset     Optional[string]    `json:"periodic_reset,omitempty"`
 	PeriodicResetDays Optional[int]       `json:"periodic_reset_days,omitempty"`
 	NextUsageResetAt  Optional[time.Time] `json:"next_usage_reset_at,omitempty"`
@@ -123,24 +123,19 @@ func (r *oneOrMany) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func (oneOrMany) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeObject}, Nullable: true}, {Type: huma.TypeObject}}}
+func (oneOrMany) Schema(r huma.Registry) *huma.Schema {
+	rate := r.Schema(reflect.TypeFor[carriedRate](), true, "")
+	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeArray, Items: rate, Nullable: true}, rate}}
 }
 
 func (r oneOrMany) rates() (rates []carriedRate, err error) {
 	if len(r.raw) == 0 {
 		return nil, nil
 	}
-	type given struct {
-		Type  string `json:"type"`
-		Unit  string `json:"unit"`
-		Value *int64 `json:"value"`
-	}
-	var all []given
-	into := any(&all)
+	into := any(&rates)
 	if r.raw[0] == '{' {
-		all = make([]given, 1)
-		into = &all[0]
+		rates = make([]carriedRate, 1)
+		into = &rates[0]
 	}
 	if err := json.Unmarshal(r.raw, into, json.RejectUnknownMembers(true)); err != nil {
 		field, message := validation.Misread(err)
@@ -148,12 +143,6 @@ func (r oneOrMany) rates() (rates []carriedRate, err error) {
 			field = "." + field
 		}
 		return nil, invalid("rate_limits"+field, "%s; limits have type, unit and value (a whole number)", message)
-	}
-	for i, one := range all {
-		if one.Value == nil {
-			return nil, invalid("rate_limits["+strconv.Itoa(i)+"].value", "required")
-		}
-		rates = append(rates, carriedRate{one.Type, one.Unit, *one.Value})
 	}
 	return rates, nil
 }

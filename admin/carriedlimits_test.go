@@ -194,10 +194,12 @@ func TestObjectsHaveLimitsOfTheirOwn(t *testing.T) {
 	}
 	for body, field := range map[string]string{
 		`{"rate_limits":[{"type":"cost","unit":"rpm","value":5}]}`:      "rate_limits[0].type",
-		`{"rate_limits":{"type":"requests","unit":"rpy","value":5}}`:    "rate_limits[0].unit",
-		`{"rate_limits":{"type":"requests","unit":"rpm"}}`:              "rate_limits[0].value: required",
+		`{"rate_limits":{"type":"requests","unit":"rpy","value":5}}`:    "rate_limits.unit",
+		`{"rate_limits":{"type":"requests","unit":"rpm"}}`:              "rate_limits.value: required",
 		`{"rate_limits":{"type":"requests","unit":"rpm","value":1.5}}`:  "rate_limits.value: expected a whole number",
 		`{"rate_limits":[{"kind":"requests","unit":"rpm","value":1}]}`:  "rate_limits[0].kind: unknown member",
+		`{"rate_limits":[{"type":"requests","unit":"rpm"}]}`:            "rate_limits[0].value: required",
+		`{"usage_limits":{"credit_limit":5,"alert_threshold":0}}`:       "usage_limits.alert_threshold",
 		`{"rate_limits":"many"}`:                                        "rate_limits",
 		`{"usage_limits":{"credit_limit":0.5}}`:                         "usage_limits.credit_limit",
 		`{"usage_limits":[{"credit_limit":5}]}`:                         "usage_limits",

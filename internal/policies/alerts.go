@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -65,6 +66,8 @@ type sentAlerts struct {
 	ID        string `json:"id"`
 	Threshold *int64 `json:"threshold,omitempty"`
 	Limit     *int64 `json:"limit,omitempty"`
+	// Counter is the name of one that was reset: it is listed although it counts nothing.
+	Counter string `json:"counter,omitempty"`
 }
 
 // covers reports whether alerts were sent for all that a counter has reached. A threshold that is lowered
@@ -289,8 +292,9 @@ func sentID(counter string) string {
 	return counter[:at] + entityID(counter)
 }
 
-// readSent sets in the counters of a period of a budget which alerts were sent for them.
-func (l *Limits) readSent(ctx context.Context, p *UsageLimit, period string, all []*Entity) error {
+// readSent sets in the counters of a period of a budget which alerts were sent for them, and appends those that were reset and
+// have counted nothing since.
+func (l *Limits) readSent(ctx context.Context, p *UsageLimit, period string, all []*Entity) ([]*Entity, error) {
 	rows := make(map[string]*sentAlerts)
 	err := l.db.View(ctx, func(tx storage.Tx) error {
 		for row, err := range l.alerts.rows.Scan(tx, storage.Range{Prefix: prefix(period)}) {
@@ -305,8 +309,23 @@ func (l *Limits) readSent(ctx context.Context, p *UsageLimit, period string, all
 		if row := rows[sentID(e.name)]; row != nil {
 			e.ThresholdAlerted = p.AlertThreshold != nil && row.covers(sentAlerts{Threshold: p.AlertThreshold})
 			e.ExhaustedAlerted = row.covers(sentAlerts{Limit: &p.Limit})
+			delete(rows, row.ID)
 		}
 	}
+	for _, id := range slices.Sorted(maps.Keys(rows)) {
+		if counter := rows[id].Counter; counter != "" && len(all) < MaxEntities {
+			all = append(all, newEntity(p, counter, period))
+		}
+	}
+	return all, err
+}
+
+// keepListed replaces the alerts of a counter by none, so that they are sent again and it is listed.
+func (l *Limits) keepListed(ctx context.Context, counter string) error {
+	err := l.db.Write(ctx, func(tx storage.Tx) error {
+		return l.alerts.rows.Put(tx, &sentAlerts{ID: sentID(counter), Counter: counter})
+	})
+	l.alerts.forget(counter)
 	return err
 }
 

@@ -202,8 +202,18 @@ func TestAnAlertIsNotLostWithAFailedWriteOrAReset(t *testing.T) {
 	if err != nil || len(all) != 1 || !all[0].ExhaustedAlerted {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	if err := w.ResetEntity(t.Context(), all[0]); err != nil {
-		t.Fatal(err)
+	// It is listed with nothing used, and can be reset again.
+	for range 2 {
+		if err := w.ResetEntity(t.Context(), all[0]); err != nil {
+			t.Fatal(err)
+		}
+		before := *all[0]
+		if all, err = w.Entities(t.Context(), p); err != nil || len(all) != 1 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		if e := all[0]; e.ID != before.ID || e.Group != before.Group || e.Booked != 0 || e.Held != 0 || e.ExhaustedAlerted || p.Exhausted(e) {
+			t.Errorf("%+v after a reset", e)
+		}
 	}
 	w.use(100)
 	w.expectAlerts("exhausted")

@@ -37,18 +37,26 @@ func (l *Limits) Entities(ctx context.Context, p *UsageLimit) ([]*Entity, error)
 	err := l.ledger.Counts(ctx, prefix(name), func(c ledger.Count) {
 		if len(all) < MaxEntities && !seen[c.Key] {
 			seen[c.Key] = true
-			all = append(all, &Entity{ID: entityID(c.Key), Group: valueKey(p.GroupBy, c.Key, name), Booked: c.Booked(), Held: c.Held, name: c.Key})
+			e := newEntity(p, c.Key, name)
+			e.Booked, e.Held = c.Booked(), c.Held
+			all = append(all, e)
 		}
 	})
-	return all, errors.Join(err, l.readSent(ctx, p, name, all))
+	all, sentErr := l.readSent(ctx, p, name, all)
+	return all, errors.Join(err, sentErr)
+}
+
+// newEntity returns a counter of a period of a budget that has counted nothing.
+func newEntity(p *UsageLimit, counter, period string) *Entity {
+	return &Entity{ID: entityID(counter), Group: valueKey(p.GroupBy, counter, period), name: counter}
 }
 
 // MaxEntities bounds the counters of a policy that are listed.
 const MaxEntities = 10_000
 
-// ResetEntity forgets what a counter counted. It is called after the commit.
+// ResetEntity forgets what a counter counted. It stays listed in its period. It is called after the commit.
 func (l *Limits) ResetEntity(ctx context.Context, e *Entity) error {
-	return errors.Join(l.forgetCounters(ctx, e.name), l.forgetAlerts(ctx, sentID(e.name)))
+	return errors.Join(l.forgetCounters(ctx, e.name), l.keepListed(ctx, e.name))
 }
 
 // Exhausted reports whether the budget is exhausted of a counter, as the alert of that means it: its limit is booked, or a call
