@@ -17,13 +17,13 @@ import (
 // concurrent use.
 type Keyring struct {
 	db           *storage.DB
-	apiKeyRows   *storage.Collection[APIKey]
-	apiKeys      *storage.Cached[APIKey]
+	apiKeyRows   *storage.Collection[*APIKey]
+	apiKeys      *storage.Cached[*APIKey]
 	uses         *uses
-	virtualKeys  *storage.Cached[VirtualKey]
-	integrations *storage.Cached[Integration]
-	references   *storage.Cached[SecretReference]
-	dataKeys     *storage.Collection[dataKey]
+	virtualKeys  *storage.Cached[*VirtualKey]
+	integrations *storage.Cached[*Integration]
+	references   *storage.Cached[*SecretReference]
+	dataKeys     *storage.Collection[*dataKey]
 	box          *Box // of provider secrets
 
 	now    func() time.Time
@@ -65,29 +65,29 @@ const (
 // error that wraps ErrWrongKey means that they were sealed with another key.
 func OpenKeyring(ctx context.Context, db *storage.DB, master Secret, now func() time.Time, random io.Reader) (*Keyring, error) {
 	rows := storage.NewCollection("api-key", func(k *APIKey) string { return k.ID },
-		storage.Index[APIKey]{Name: byDigest, Unique: true, Keys: (*APIKey).digests},
-		storage.Index[APIKey]{Name: byWorkspace, Counted: true, Max: MaxAPIKeys, Rows: "API keys of a workspace, or of the organisation", Keys: func(k *APIKey) []string { return []string{k.WorkspaceID} }},
-		storage.Index[APIKey]{Name: bySize, Counted: true, Weigh: (*APIKey).size, Max: MaxSize, Rows: "bytes of API keys of a workspace, or of the organisation", Keys: func(k *APIKey) []string { return []string{k.WorkspaceID} }},
-		storage.Index[APIKey]{Name: byUser, Counted: true, Keys: (*APIKey).users})
+		storage.Index[*APIKey]{Name: byDigest, Unique: true, Keys: (*APIKey).digests},
+		storage.Index[*APIKey]{Name: byWorkspace, Counted: true, Max: MaxAPIKeys, Rows: "API keys of a workspace, or of the organisation", Keys: func(k *APIKey) []string { return []string{k.WorkspaceID} }},
+		storage.Index[*APIKey]{Name: bySize, Counted: true, Weigh: (*APIKey).size, Max: MaxSize, Rows: "bytes of API keys of a workspace, or of the organisation", Keys: func(k *APIKey) []string { return []string{k.WorkspaceID} }},
+		storage.Index[*APIKey]{Name: byUser, Counted: true, Keys: (*APIKey).users})
 	k := &Keyring{
 		db: db, uses: newUses(), apiKeyRows: rows, apiKeys: storage.NewCached(db, rows),
 		virtualKeys: storage.NewCached(db, storage.NewCollection("virtual-key", func(v *VirtualKey) string { return v.ID },
-			storage.Index[VirtualKey]{Name: bySlug, Unique: true, Keys: (*VirtualKey).slugs},
-			storage.Index[VirtualKey]{Name: byWorkspace, Counted: true, Max: MaxVirtualKeys, Rows: "virtual keys and providers of a workspace", Keys: func(v *VirtualKey) []string { return []string{v.WorkspaceID} }},
-			storage.Index[VirtualKey]{Name: bySize, Counted: true, Weigh: (*VirtualKey).size, Max: MaxSize, Rows: "bytes of virtual keys and providers of a workspace", Keys: func(v *VirtualKey) []string { return []string{v.WorkspaceID} }},
-			storage.Index[VirtualKey]{Name: byIntegration, Memory: true, Keys: (*VirtualKey).integrations},
-			storage.Index[VirtualKey]{Name: asProvider, Memory: true, Keys: (*VirtualKey).providerOf})),
+			storage.Index[*VirtualKey]{Name: bySlug, Unique: true, Keys: (*VirtualKey).slugs},
+			storage.Index[*VirtualKey]{Name: byWorkspace, Counted: true, Max: MaxVirtualKeys, Rows: "virtual keys and providers of a workspace", Keys: func(v *VirtualKey) []string { return []string{v.WorkspaceID} }},
+			storage.Index[*VirtualKey]{Name: bySize, Counted: true, Weigh: (*VirtualKey).size, Max: MaxSize, Rows: "bytes of virtual keys and providers of a workspace", Keys: func(v *VirtualKey) []string { return []string{v.WorkspaceID} }},
+			storage.Index[*VirtualKey]{Name: byIntegration, Memory: true, Keys: (*VirtualKey).integrations},
+			storage.Index[*VirtualKey]{Name: asProvider, Memory: true, Keys: (*VirtualKey).providerOf})),
 		integrations: storage.NewCached(db, storage.NewCollection("integration", func(i *Integration) string { return i.ID },
-			storage.Index[Integration]{Name: bySlug, Unique: true, Keys: func(i *Integration) []string { return []string{slugIn(i.WorkspaceID, i.Slug)} }},
-			storage.Index[Integration]{Name: byWorkspace, Counted: true, Max: MaxIntegrations, Rows: "integrations of a workspace, or of the organisation", Keys: func(i *Integration) []string { return []string{i.WorkspaceID} }},
-			storage.Index[Integration]{Name: bySize, Counted: true, Weigh: (*Integration).size, Max: MaxSize, Rows: "bytes of integrations of a workspace, or of the organisation", Keys: func(i *Integration) []string { return []string{i.WorkspaceID} }},
-			storage.Index[Integration]{Name: byAccess, Memory: true, Keys: (*Integration).lists},
-			storage.Index[Integration]{Name: byNamed, Memory: true, Keys: (*Integration).names})),
+			storage.Index[*Integration]{Name: bySlug, Unique: true, Keys: func(i *Integration) []string { return []string{slugIn(i.WorkspaceID, i.Slug)} }},
+			storage.Index[*Integration]{Name: byWorkspace, Counted: true, Max: MaxIntegrations, Rows: "integrations of a workspace, or of the organisation", Keys: func(i *Integration) []string { return []string{i.WorkspaceID} }},
+			storage.Index[*Integration]{Name: bySize, Counted: true, Weigh: (*Integration).size, Max: MaxSize, Rows: "bytes of integrations of a workspace, or of the organisation", Keys: func(i *Integration) []string { return []string{i.WorkspaceID} }},
+			storage.Index[*Integration]{Name: byAccess, Memory: true, Keys: (*Integration).lists},
+			storage.Index[*Integration]{Name: byNamed, Memory: true, Keys: (*Integration).names})),
 		references: storage.NewCached(db, storage.NewCollection("secret-reference", func(r *SecretReference) string { return r.ID },
-			storage.Index[SecretReference]{Name: bySlug, Unique: true, Keys: func(r *SecretReference) []string { return []string{r.Slug} }},
-			storage.Index[SecretReference]{Name: byWorkspace, Counted: true, Max: MaxSecretReferences, Rows: "secret references", Keys: func(r *SecretReference) []string { return []string{""} }},
-			storage.Index[SecretReference]{Name: byManager, Memory: true, Keys: func(r *SecretReference) []string { return []string{r.Manager} }},
-			storage.Index[SecretReference]{Name: byNamed, Memory: true, Keys: func(r *SecretReference) []string { return r.Workspaces }})),
+			storage.Index[*SecretReference]{Name: bySlug, Unique: true, Keys: func(r *SecretReference) []string { return []string{r.Slug} }},
+			storage.Index[*SecretReference]{Name: byWorkspace, Counted: true, Max: MaxSecretReferences, Rows: "secret references", Keys: func(r *SecretReference) []string { return []string{""} }},
+			storage.Index[*SecretReference]{Name: byManager, Memory: true, Keys: func(r *SecretReference) []string { return []string{r.Manager} }},
+			storage.Index[*SecretReference]{Name: byNamed, Memory: true, Keys: func(r *SecretReference) []string { return r.Workspaces }})),
 		dataKeys: storage.NewCollection("data-key", func(d *dataKey) string { return d.Purpose }),
 		now:      now,
 		random:   random,

@@ -24,7 +24,7 @@ type uses struct {
 	mu      sync.RWMutex
 	minutes map[string]*atomic.Int64 // since the epoch
 	written map[string]int64         // what the store has of them; only FlushUses reads it
-	rows    *storage.Collection[keyUse]
+	rows    *storage.Collection[*keyUse]
 }
 
 func newUses() *uses {

@@ -53,7 +53,7 @@ func TestVirtualKeysOfEarlierVersionsKeepTheirSlugs(t *testing.T) {
 	db, c := openDB(t), newClock()
 	k := openKeyring(t, db, c)
 	rows := storage.NewCollection("virtual-key", func(v *VirtualKey) string { return v.ID },
-		storage.Index[VirtualKey]{Name: bySlug, Unique: true, Keys: func(v *VirtualKey) []string { return []string{v.Slug} }})
+		storage.Index[*VirtualKey]{Name: bySlug, Unique: true, Keys: func(v *VirtualKey) []string { return []string{v.Slug} }})
 	const many = 250
 	update(t, db, func(tx *storage.Txn) error {
 		for i := range many {

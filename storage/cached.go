@@ -10,7 +10,7 @@ import (
 
 // A Cached is a [Collection] whose rows are all kept in memory, for what every
 // request reads: reading takes no store and no decoding. Rows are shared and
-// immutable: a *T that came out of one is never changed. To change a row, Put
+// immutable: what a P from one points to is never changed. To change a row, Put
 // another under its id.
 //
 // Memory follows the [Feed] of the [DB], so all writes of these rows must go
@@ -18,28 +18,28 @@ import (
 // transaction writes must depend on nothing but what it reads itself, through
 // [Cached.In]: memory may be older than the store, and a change made to what memory
 // has would undo what another DB of the store did.
-type Cached[T any] struct {
+type Cached[P any] struct {
 	db   *DB
-	rows *Collection[T]
+	rows *Collection[P]
 
 	// Of what In returns: the transaction, and where its writes are kept.
 	tx     *Txn
-	memory *Cached[T]
+	memory *Cached[P]
 
 	mu     sync.RWMutex
-	byID   map[string]*T
-	unique map[string]map[string]*T          // the name of a unique index -> value -> row
-	sorted *ordered[T]                       // all rows
-	groups map[string]map[string]*ordered[T] // the name of another index -> value -> rows
+	byID   map[string]P
+	unique map[string]map[string]P           // the name of a unique index -> value -> row
+	sorted *ordered[P]                       // all rows
+	groups map[string]map[string]*ordered[P] // the name of another index -> value -> rows
 
-	scanned []*T // of In: all rows, until a write; nil: they were not read
+	scanned []P // of In: all rows, until a write; nil: they were not read
 
 	onChange func()
 }
 
 // NewCached returns rows with a memory, which is empty until [Cached.Load].
-func NewCached[T any](db *DB, rows *Collection[T]) *Cached[T] {
-	c := &Cached[T]{db: db, rows: rows}
+func NewCached[P any](db *DB, rows *Collection[P]) *Cached[P] {
+	c := &Cached[P]{db: db, rows: rows}
 	c.reset(0)
 	db.OnCheck(rows.Check)
 	db.mu.Lock()
@@ -50,19 +50,20 @@ func NewCached[T any](db *DB, rows *Collection[T]) *Cached[T] {
 
 // CachedOf returns the rows of the collection called name, for what works with the rows of all
 // services, such as an export. It panics if there are none of this type.
-func CachedOf[T any](db *DB, name string) *Cached[T] {
+func CachedOf[P any](db *DB, name string) *Cached[P] {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	c, ok := db.cached[name].(*Cached[T])
+	c, ok := db.cached[name].(*Cached[P])
 	if !ok {
-		panic(fmt.Sprintf("storage: there are no rows of the type %T in memory that are called %s", *new(T), name))
+		var none P
+		panic(fmt.Sprintf("storage: there are no rows of the type %T in memory that are called %s", none, name))
 	}
 	return c
 }
 
 // Load reads all rows from the store, and starts following its changes. It is called once,
 // before the first use. If there is an error, memory stays empty.
-func (c *Cached[T]) Load(ctx context.Context) error {
+func (c *Cached[P]) Load(ctx context.Context) error {
 	return c.db.feed.Follow(ctx, func(tx Tx) error {
 		loaded, err := c.rows.load(tx)
 		if err != nil {
@@ -82,19 +83,19 @@ func (c *Cached[T]) Load(ctx context.Context) error {
 // OnChange registers a hook that is called when memory has changed: after Load, and after
 // each commit that changed rows. It is used for what is computed from all rows. It must be
 // called once, before Load. The hook must not call Update.
-func (c *Cached[T]) OnChange(hook func()) { c.onChange = hook }
+func (c *Cached[P]) OnChange(hook func()) { c.onChange = hook }
 
-func (c *Cached[T]) changed() {
+func (c *Cached[P]) changed() {
 	if c.onChange != nil {
 		c.onChange()
 	}
 }
 
 // follow applies the changes of a committed transaction.
-func (c *Cached[T]) follow(changes []Change) {
+func (c *Cached[P]) follow(changes []Change) {
 	prefix := c.rows.keys.row("")
 	var changed []string
-	var stored []*T
+	var stored []P
 	for _, change := range changes {
 		id, err := tail(change.Key, prefix)
 		if err != nil {
@@ -118,7 +119,7 @@ func (c *Cached[T]) follow(changes []Change) {
 
 // apply first drops all changed rows, so that a unique value may move from one row to
 // another.
-func (c *Cached[T]) apply(changed []string, stored []*T) {
+func (c *Cached[P]) apply(changed []string, stored []P) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, id := range changed {
@@ -132,12 +133,12 @@ func (c *Cached[T]) apply(changed []string, stored []*T) {
 // In returns the rows as tx sees them: Get, Find and All read from tx, and return rows that
 // are not shared. If a read fails, the transaction fails. The result is valid as long as tx
 // is, and is not safe for concurrent use.
-func (c *Cached[T]) In(tx *Txn) *Cached[T] {
-	return &Cached[T]{db: c.db, rows: c.rows, tx: tx, memory: c.Memory()}
+func (c *Cached[P]) In(tx *Txn) *Cached[P] {
+	return &Cached[P]{db: c.db, rows: c.rows, tx: tx, memory: c.Memory()}
 }
 
 // Memory returns the rows in memory, also inside a transaction.
-func (c *Cached[T]) Memory() *Cached[T] {
+func (c *Cached[P]) Memory() *Cached[P] {
 	if c.tx != nil {
 		return c.memory
 	}
@@ -145,18 +146,19 @@ func (c *Cached[T]) Memory() *Cached[T] {
 }
 
 // read converts the result of a read in the transaction.
-func (c *Cached[T]) read(row *T, err error) (*T, bool) {
+func (c *Cached[P]) read(row P, err error) (P, bool) {
 	if err != nil {
 		if !errors.Is(err, ErrNotFound) {
 			c.tx.fail(err)
 		}
-		return nil, false
+		var none P
+		return none, false
 	}
 	return row, true
 }
 
 // Get returns the row with this id.
-func (c *Cached[T]) Get(id string) (*T, bool) {
+func (c *Cached[P]) Get(id string) (P, bool) {
 	if c.tx != nil {
 		return c.read(c.rows.Get(c.tx, id))
 	}
@@ -168,7 +170,7 @@ func (c *Cached[T]) Get(id string) (*T, bool) {
 
 // Find returns the row with a value of a unique index. It panics if the collection has no
 // unique index with this name.
-func (c *Cached[T]) Find(index, value string) (*T, bool) {
+func (c *Cached[P]) Find(index, value string) (P, bool) {
 	if c.tx != nil {
 		return c.read(c.rows.Find(c.tx, index, value))
 	}
@@ -184,7 +186,7 @@ func (c *Cached[T]) Find(index, value string) (*T, bool) {
 
 // Count is [Collection.Count] of rows that a transaction sees: memory does not say what a
 // change may depend on. Outside of a transaction it panics, as without that index.
-func (c *Cached[T]) Count(index, value string) int {
+func (c *Cached[P]) Count(index, value string) int {
 	if c.tx == nil {
 		panic("storage: rows of " + c.rows.name + " are counted outside of a transaction")
 	}
@@ -200,7 +202,7 @@ func (c *Cached[T]) Count(index, value string) int {
 
 // All returns all rows in the order of their ids. The slice is shared and must not be
 // modified.
-func (c *Cached[T]) All() []*T {
+func (c *Cached[P]) All() []P {
 	if c.tx != nil {
 		return c.scan()
 	}
@@ -212,7 +214,7 @@ func (c *Cached[T]) All() []*T {
 // Where returns the rows that have a value in an index that is not unique, in the order of their
 // ids, as All does. It panics if the collection has no such index. In a transaction it reads all rows where the
 // index is only in memory, and where it counts if memory does not have as many rows with the value.
-func (c *Cached[T]) Where(index, value string) []*T {
+func (c *Cached[P]) Where(index, value string) []P {
 	if c.tx != nil {
 		return c.where(index, value)
 	}
@@ -230,7 +232,7 @@ func (c *Cached[T]) Where(index, value string) []*T {
 
 // Len returns how many rows in memory [Cached.Where] returns, which they are not lent for. Memory does not say what a change may depend
 // on.
-func (c *Cached[T]) Len(index, value string) int {
+func (c *Cached[P]) Len(index, value string) int {
 	m := c.Memory()
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -245,7 +247,7 @@ func (c *Cached[T]) Len(index, value string) int {
 }
 
 // where is Where in the transaction.
-func (c *Cached[T]) where(index, value string) (found []*T) {
+func (c *Cached[P]) where(index, value string) (found []P) {
 	for _, ix := range c.rows.grouping {
 		if ix.Name != index || !ix.Counted && !ix.Memory {
 			continue
@@ -277,7 +279,7 @@ func (c *Cached[T]) where(index, value string) (found []*T) {
 
 // counted is where for a counted index: the transaction reads the rows that memory has with the value. They are all if the
 // transaction counts as many. It reports false if it does not, or if there is not much less to read than all rows.
-func (c *Cached[T]) counted(ix *Index[T], value string) (found []*T, all bool) {
+func (c *Cached[P]) counted(ix *Index[P], value string) (found []P, all bool) {
 	n := c.Count(ix.Name, value)
 	if n == 0 {
 		return nil, true
@@ -294,18 +296,18 @@ func (c *Cached[T]) counted(ix *Index[T], value string) (found []*T, all bool) {
 	return found, len(found) == n
 }
 
-func (c *Cached[T]) size() int {
+func (c *Cached[P]) size() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return len(c.byID)
 }
 
 // scan reads all rows in the transaction, and keeps them until it writes some.
-func (c *Cached[T]) scan() []*T {
+func (c *Cached[P]) scan() []P {
 	if c.scanned != nil {
 		return c.scanned
 	}
-	all := []*T{}
+	all := []P{}
 	for row, err := range c.rows.All(c.tx) {
 		if err != nil {
 			c.tx.fail(err)
@@ -319,7 +321,7 @@ func (c *Cached[T]) scan() []*T {
 
 // Put is [Collection.Put]; memory follows when tx is committed. It keeps a copy
 // of row, as the store would return it.
-func (c *Cached[T]) Put(tx *Txn, row *T) error {
+func (c *Cached[P]) Put(tx *Txn, row P) error {
 	if c.tx != nil {
 		c.scanned = nil
 		return c.memory.Put(tx, row)
@@ -332,7 +334,7 @@ func (c *Cached[T]) Put(tx *Txn, row *T) error {
 }
 
 // Delete is [Collection.Delete]; memory follows when tx is committed.
-func (c *Cached[T]) Delete(tx *Txn, id string) error {
+func (c *Cached[P]) Delete(tx *Txn, id string) error {
 	if c.tx != nil {
 		c.scanned = nil
 		return c.memory.Delete(tx, id)
@@ -345,22 +347,22 @@ func (c *Cached[T]) Delete(tx *Txn, id string) error {
 }
 
 // reset empties memory, and makes room for so many rows.
-func (c *Cached[T]) reset(rows int) {
-	c.byID = make(map[string]*T, rows)
-	c.unique, c.groups = make(map[string]map[string]*T), make(map[string]map[string]*ordered[T])
-	c.sorted = &ordered[T]{rows: make([]*T, 0, rows)}
+func (c *Cached[P]) reset(rows int) {
+	c.byID = make(map[string]P, rows)
+	c.unique, c.groups = make(map[string]map[string]P), make(map[string]map[string]*ordered[P])
+	c.sorted = &ordered[P]{rows: make([]P, 0, rows)}
 	for _, index := range c.rows.indexes {
 		if index.Unique {
-			c.unique[index.Name] = make(map[string]*T, rows)
+			c.unique[index.Name] = make(map[string]P, rows)
 		}
 	}
 	for _, index := range c.rows.grouping {
-		c.groups[index.Name] = make(map[string]*ordered[T])
+		c.groups[index.Name] = make(map[string]*ordered[P])
 	}
 }
 
 // set adds a row that is not in memory.
-func (c *Cached[T]) set(row *T) {
+func (c *Cached[P]) set(row P) {
 	c.byID[c.rows.id(row)] = row
 	c.sorted.put(row, c.rows.id)
 	for _, index := range c.rows.indexes {
@@ -374,7 +376,7 @@ func (c *Cached[T]) set(row *T) {
 		of := c.groups[index.Name]
 		for _, value := range index.Keys(row) {
 			if of[value] == nil {
-				of[value] = new(ordered[T])
+				of[value] = new(ordered[P])
 			}
 			of[value].put(row, c.rows.id)
 		}
@@ -382,7 +384,7 @@ func (c *Cached[T]) set(row *T) {
 }
 
 // drop removes a row if it is in memory.
-func (c *Cached[T]) drop(id string) {
+func (c *Cached[P]) drop(id string) {
 	row, ok := c.byID[id]
 	if !ok {
 		return
@@ -409,7 +411,7 @@ func (c *Cached[T]) drop(id string) {
 }
 
 // Some returns the ids of the first rows, at most limit of them.
-func Some[T any](rows []*T, limit int, id func(*T) string) (ids []string) {
+func Some[P any](rows []P, limit int, id func(P) string) (ids []string) {
 	for _, row := range rows[:min(limit, len(rows))] {
 		ids = append(ids, id(row))
 	}

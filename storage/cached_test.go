@@ -15,7 +15,7 @@ import (
 )
 
 // cached returns rows that follow db.
-func cached(t testing.TB, db *storage.DB) *storage.Cached[pet] {
+func cached(t testing.TB, db *storage.DB) *storage.Cached[*pet] {
 	t.Helper()
 	rows := storage.NewCached(db, pets("pets"))
 	if err := rows.Load(t.Context()); err != nil {
@@ -194,7 +194,7 @@ func TestCachesAgreeWithTheStore(t *testing.T) {
 	text := rapid.SampledFrom([]string{"a", "b", "c", "d"})
 	chip := rapid.SampledFrom([]string{"", "1", "2", "3"})
 	mine := errors.New("mine")
-	caches := []*storage.Cached[pet]{cached(t, dbs[0]), cached(t, dbs[1])}
+	caches := []*storage.Cached[*pet]{cached(t, dbs[0]), cached(t, dbs[1])}
 	rapid.Check(t, func(t *rapid.T) {
 		err := dbs[0].Update(t.Context(), func(tx *storage.Txn) error {
 			for _, row := range caches[0].All() {
@@ -329,7 +329,7 @@ func (u unsynced) Update(ctx context.Context, fn func(storage.Tx) error) error {
 }
 
 // describe returns everything that a Cached can.
-func describe(c *storage.Cached[pet]) string {
+func describe(c *storage.Cached[*pet]) string {
 	var b strings.Builder
 	for _, row := range c.All() {
 		got, ok := c.Get(row.ID)
@@ -354,7 +354,7 @@ func TestATransactionReadsTheStoreAndNotMemory(t *testing.T) {
 	store := unsynced{open(t)} // no feed
 	one, two := storage.NewDB(store), storage.NewDB(store)
 	mine, theirs := cached(t, one), cached(t, two)
-	put := func(db *storage.DB, rows *storage.Cached[pet], p pet) {
+	put := func(db *storage.DB, rows *storage.Cached[*pet], p pet) {
 		t.Helper()
 		if err := db.Update(t.Context(), func(tx *storage.Txn) error { return rows.Put(tx, &p) }); err != nil {
 			t.Fatal(err)
@@ -418,9 +418,9 @@ func TestAReadThatFailsFailsTheTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine := errors.New("not there")
-	for name, read := range map[string]func(*storage.Cached[pet]) bool{
-		"Get": func(in *storage.Cached[pet]) bool { _, ok := in.Get("1"); return ok },
-		"All": func(in *storage.Cached[pet]) bool { return len(in.All()) > 0 },
+	for name, read := range map[string]func(*storage.Cached[*pet]) bool{
+		"Get": func(in *storage.Cached[*pet]) bool { _, ok := in.Get("1"); return ok },
+		"All": func(in *storage.Cached[*pet]) bool { return len(in.All()) > 0 },
 	} {
 		err := db.Update(t.Context(), func(tx *storage.Txn) error {
 			if read(rows.In(tx)) {

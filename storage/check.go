@@ -16,7 +16,7 @@ const maxFaults = 20
 // Check walks all keys of the collection, and returns an error that lists what is wrong: rows that
 // cannot be decoded or have another id, entries of indexes that are missing or have no row, and
 // wrong counts.
-func (c *Collection[T]) Check(tx Tx) error {
+func (c *Collection[P]) Check(tx Tx) error {
 	f := &faults{collection: c.name}
 	expected, counts, err := c.expected(tx, f)
 	if err != nil {
@@ -68,7 +68,7 @@ type expectedEntry struct {
 }
 
 // expected returns the entries and the counts that the rows should have, by their keys.
-func (c *Collection[T]) expected(tx Tx, f *faults) (map[string]expectedEntry, map[string]int, error) {
+func (c *Collection[P]) expected(tx Tx, f *faults) (map[string]expectedEntry, map[string]int, error) {
 	entries, counts := make(map[string]expectedEntry), make(map[string]int)
 	rows := c.keys.row("")
 	for item, err := range tx.Scan(rows, nil, false) {
@@ -109,7 +109,7 @@ func (c *Collection[T]) expected(tx Tx, f *faults) (map[string]expectedEntry, ma
 
 // indexOf returns the kind of a key of the collection, and the index that it belongs to; nil: there
 // is none.
-func (c *Collection[T]) indexOf(key []byte) (kind byte, index *Index[T]) {
+func (c *Collection[P]) indexOf(key []byte) (kind byte, index *Index[P]) {
 	rest := key[len(c.keys.name):]
 	if len(rest) == 0 {
 		return 0, nil

@@ -12,25 +12,27 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// A Collection is a typed table in a [Store]: rows of T as JSON, each under the
-// id that T carries, and indexes that a write keeps right. It holds no state
+// A Collection is a typed table in a [Store]: rows as JSON, each under the
+// id that it carries, and indexes that a write keeps right. It holds no state
 // and no store, so one package variable a kind of row is enough, and its
-// methods work in whatever transaction they are given.
+// methods work in whatever transaction they are given. P is a pointer to a row, a
+// struct: the compiler makes one instance of the methods for all pointers, and would make one
+// for each struct.
 //
 // The layout in the store is described at the top of keys.go. A part of it may
 // hold any bytes; the store's limit of 1024 bytes a key is what remains for the
 // names, an indexed value and an id together.
-type Collection[T any] struct {
+type Collection[P any] struct {
 	name    string
-	id      func(*T) string
-	indexes []Index[T] // in the store
+	id      func(P) string
+	indexes []Index[P] // in the store
 	keys    keys
 
-	grouping []Index[T] // by which memory finds several rows: those that are not unique, and weigh none
+	grouping []Index[P] // by which memory finds several rows: those that are not unique, and weigh none
 }
 
 // An Index allows rows to be found by other values than their ids.
-type Index[T any] struct {
+type Index[P any] struct {
 	// Name identifies the index within the collection. It is part of the stored keys, so
 	// that renaming an index results in a new, empty one.
 	Name string
@@ -44,7 +46,7 @@ type Index[T any] struct {
 
 	// Weigh says that a counted index counts more than rows, such as the bytes of their texts: what a
 	// row counts as. It must only depend on the row. Nil: each counts as one.
-	Weigh func(*T) int
+	Weigh func(P) int
 
 	// Max is how much the rows with a value of a counted index may come to, which is called Rows in the
 	// error for more, a [FullError]; 0: any number.
@@ -57,7 +59,7 @@ type Index[T any] struct {
 
 	// Keys returns the values by which to find the row, or none if the row is not in the
 	// index. It must only depend on the row.
-	Keys func(*T) []string
+	Keys func(P) []string
 }
 
 // A Range says which rows to visit. Its zero value is all of them in the order
@@ -71,8 +73,8 @@ type Range struct {
 // NewCollection returns the collection called name, whose rows have the ids
 // that id returns. Two collections of a store must differ in name. Ids and
 // indexed values are read from rows as their JSON keeps them.
-func NewCollection[T any](name string, id func(*T) string, indexes ...Index[T]) *Collection[T] {
-	c := &Collection[T]{name: name, id: id, keys: newKeys(name)}
+func NewCollection[P any](name string, id func(P) string, indexes ...Index[P]) *Collection[P] {
+	c := &Collection[P]{name: name, id: id, keys: newKeys(name)}
 	for _, index := range indexes {
 		if !index.Memory {
 			c.indexes = append(c.indexes, index)
@@ -85,10 +87,10 @@ func NewCollection[T any](name string, id func(*T) string, indexes ...Index[T]) 
 }
 
 // Get returns the row with this id, or [ErrNotFound].
-func (c *Collection[T]) Get(tx Tx, id string) (*T, error) {
+func (c *Collection[P]) Get(tx Tx, id string) (row P, err error) {
 	data, err := lookup(tx, c.keys.row(id))
 	if err != nil {
-		return nil, fmt.Errorf("%s %q: %w", c.name, id, err)
+		return row, fmt.Errorf("%s %q: %w", c.name, id, err)
 	}
 	return c.decode(id, data)
 }
@@ -104,14 +106,14 @@ func lookup(tx Tx, key []byte) ([]byte, error) {
 // Put inserts row, or replaces the row that has its id. It returns [ErrExists],
 // wrapped with the name of the index, when a value of a unique index belongs to
 // another row, or a [FullError]; the transaction must not commit then.
-func (c *Collection[T]) Put(tx Tx, row *T) error {
+func (c *Collection[P]) Put(tx Tx, row P) error {
 	_, err := c.put(tx, row)
 	return err
 }
 
 // PutTTL is Put for a row that disappears when ttl has passed. Index entries
 // would not disappear with it, so a collection with indexes refuses.
-func (c *Collection[T]) PutTTL(tx Tx, row *T, ttl time.Duration) error {
+func (c *Collection[P]) PutTTL(tx Tx, row P, ttl time.Duration) error {
 	if len(c.indexes) > 0 {
 		return fmt.Errorf("%s: rows of a collection with indexes cannot expire", c.name)
 	}
@@ -126,14 +128,14 @@ func (c *Collection[T]) PutTTL(tx Tx, row *T, ttl time.Duration) error {
 }
 
 // Delete removes the row with this id, or returns [ErrNotFound].
-func (c *Collection[T]) Delete(tx Tx, id string) error {
+func (c *Collection[P]) Delete(tx Tx, id string) error {
 	old, err := c.Get(tx, id)
 	if err != nil {
 		return err
 	}
 	for _, index := range c.indexes {
 		if index.Counted {
-			err = c.recount(tx, index, old, nil)
+			err = c.recount(tx, index, index.counts(old), nil)
 		}
 		for _, value := range index.values(old) {
 			if err == nil && !index.Counted {
@@ -151,36 +153,36 @@ func (c *Collection[T]) Delete(tx Tx, id string) error {
 }
 
 // Find returns the row with a value of a unique index, or [ErrNotFound].
-func (c *Collection[T]) Find(tx Tx, index, value string) (*T, error) {
+func (c *Collection[P]) Find(tx Tx, index, value string) (row P, err error) {
 	unique, err := c.index(index)
 	if err != nil {
-		return nil, err
+		return row, err
 	}
 	if !unique.Unique {
-		return nil, fmt.Errorf("%s: index %s is not unique", c.name, index)
+		return row, fmt.Errorf("%s: index %s is not unique", c.name, index)
 	}
 	id, err := lookup(tx, c.keys.unique(index, value))
 	if err != nil {
-		return nil, fmt.Errorf("%s by %s: %w", c.name, index, err)
+		return row, fmt.Errorf("%s by %s: %w", c.name, index, err)
 	}
 	return c.Get(tx, string(id))
 }
 
 // All iterates over all rows in the order of their ids. An error ends it.
-func (c *Collection[T]) All(tx Tx) iter.Seq2[*T, error] {
+func (c *Collection[P]) All(tx Tx) iter.Seq2[P, error] {
 	return c.Scan(tx, Range{})
 }
 
 // Scan iterates over the rows of a range. An error ends it.
-func (c *Collection[T]) Scan(tx Tx, r Range) iter.Seq2[*T, error] {
-	return func(yield func(*T, error) bool) {
+func (c *Collection[P]) Scan(tx Tx, r Range) iter.Seq2[P, error] {
+	return func(yield func(P, error) bool) {
 		var start []byte
 		if r.Start != "" {
 			start = c.keys.row(r.Start)
 		}
 		rows := c.keys.row("")
 		for item, err := range tx.Scan(c.keys.row(r.Prefix), start, r.Reverse) {
-			var row *T
+			var row P
 			if err == nil {
 				row, err = c.decodeItem(item, rows)
 			} else {
@@ -195,15 +197,16 @@ func (c *Collection[T]) Scan(tx Tx, r Range) iter.Seq2[*T, error] {
 
 // Where iterates over the rows that have a value in an index, in the order of
 // their ids. An error ends it.
-func (c *Collection[T]) Where(tx Tx, index, value string) iter.Seq2[*T, error] {
-	return func(yield func(*T, error) bool) {
+func (c *Collection[P]) Where(tx Tx, index, value string) iter.Seq2[P, error] {
+	return func(yield func(P, error) bool) {
+		var none P
 		ix, err := c.index(index)
 		if err != nil {
-			yield(nil, err)
+			yield(none, err)
 			return
 		}
 		if ix.Counted {
-			yield(nil, fmt.Errorf("%s: index %s only counts", c.name, index))
+			yield(none, fmt.Errorf("%s: index %s only counts", c.name, index))
 			return
 		}
 		if ix.Unique {
@@ -215,7 +218,7 @@ func (c *Collection[T]) Where(tx Tx, index, value string) iter.Seq2[*T, error] {
 		}
 		prefix := c.keys.entry(index, value, "")
 		for item, err := range tx.Scan(prefix, nil, false) {
-			var row *T
+			var row P
 			if err == nil {
 				row, err = c.follow(tx, item.Key, prefix)
 			}
@@ -231,26 +234,27 @@ func (c *Collection[T]) Where(tx Tx, index, value string) iter.Seq2[*T, error] {
 
 // put stores row and returns a copy of it in the form that the store will return. It
 // validates everything before it writes.
-func (c *Collection[T]) put(tx Tx, row *T) (*T, error) {
+func (c *Collection[P]) put(tx Tx, row P) (kept P, err error) {
+	var none P
 	id, data, err := c.encode(row)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	// Index entries are removed based on the row's JSON, so that they are also created from
 	// it.
-	kept, err := c.decode(id, data)
-	if err != nil {
-		return nil, err
+	if kept, err = c.decode(id, data); err != nil {
+		return none, err
 	}
 	if c.id(kept) != id {
-		return nil, fmt.Errorf("storing %s %q: its JSON has another id, %q", c.name, id, c.id(kept))
+		return none, fmt.Errorf("storing %s %q: its JSON has another id, %q", c.name, id, c.id(kept))
 	}
-	var old *T
+	var old P
+	replaces := false
 	if len(c.indexes) > 0 {
 		if old, err = c.Get(tx, id); err != nil && !errors.Is(err, ErrNotFound) {
-			return nil, err
+			return none, err
 		}
-		err = nil
+		replaces, err = err == nil, nil
 	}
 	type entry struct{ key, value []byte }
 	var gone [][]byte
@@ -258,11 +262,15 @@ func (c *Collection[T]) put(tx Tx, row *T) (*T, error) {
 	var counts []func() error
 	for _, index := range c.indexes {
 		have, want := []string(nil), index.values(kept)
-		if old != nil {
+		if replaces {
 			have = index.values(old)
 		}
 		if index.Counted {
-			counts = append(counts, func() error { return c.recount(tx, index, old, kept) })
+			var before map[string]int
+			if replaces {
+				before = index.counts(old)
+			}
+			counts = append(counts, func() error { return c.recount(tx, index, before, index.counts(kept)) })
 			continue
 		}
 		for _, value := range have {
@@ -278,7 +286,7 @@ func (c *Collection[T]) put(tx Tx, row *T) (*T, error) {
 			if index.Unique {
 				e.value = []byte(id)
 				if err := c.free(tx, index, e.key); err != nil {
-					return nil, err
+					return none, err
 				}
 			}
 			added = append(added, e)
@@ -299,13 +307,13 @@ func (c *Collection[T]) put(tx Tx, row *T) (*T, error) {
 		err = tx.Set(added[i].key, added[i].value)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("storing %s %q: %w", c.name, id, err)
+		return none, fmt.Errorf("storing %s %q: %w", c.name, id, err)
 	}
 	return kept, nil
 }
 
 // free checks that no row has the key of a unique index.
-func (c *Collection[T]) free(tx Tx, index Index[T], key []byte) error {
+func (c *Collection[P]) free(tx Tx, index Index[P], key []byte) error {
 	switch _, err := tx.Get(key); {
 	case errors.Is(err, ErrNotFound):
 		return nil
@@ -317,24 +325,24 @@ func (c *Collection[T]) free(tx Tx, index Index[T], key []byte) error {
 }
 
 // follow returns the row of an index entry.
-func (c *Collection[T]) follow(tx Tx, key, prefix []byte) (*T, error) {
+func (c *Collection[P]) follow(tx Tx, key, prefix []byte) (row P, err error) {
 	id, err := tail(key, prefix)
 	if err != nil {
-		return nil, err
+		return row, err
 	}
 	return c.Get(tx, id)
 }
 
-func (c *Collection[T]) index(name string) (Index[T], error) {
+func (c *Collection[P]) index(name string) (Index[P], error) {
 	for _, index := range c.indexes {
 		if index.Name == name {
 			return index, nil
 		}
 	}
-	return Index[T]{}, fmt.Errorf("%s: no index %s", c.name, name)
+	return Index[P]{}, fmt.Errorf("%s: no index %s", c.name, name)
 }
 
-func (c *Collection[T]) indexKey(index Index[T], value, id string) []byte {
+func (c *Collection[P]) indexKey(index Index[P], value, id string) []byte {
 	if index.Unique {
 		return c.keys.unique(index.Name, value)
 	}
@@ -342,32 +350,30 @@ func (c *Collection[T]) indexKey(index Index[T], value, id string) []byte {
 }
 
 // weight is what a row counts as.
-func (ix Index[T]) weight(row *T) int {
+func (ix Index[P]) weight(row P) int {
 	if ix.Weigh == nil {
 		return 1
 	}
 	return ix.Weigh(row)
 }
 
-// counts returns what a row, which may be nil, counts as, by the values that it has.
-func (ix Index[T]) counts(row *T) map[string]int {
+// counts returns what a row counts as, by the values that it has.
+func (ix Index[P]) counts(row P) map[string]int {
 	counts := make(map[string]int)
-	if row != nil {
-		for _, value := range ix.values(row) {
-			counts[value] = ix.weight(row)
-		}
+	for _, value := range ix.values(row) {
+		counts[value] = ix.weight(row)
 	}
 	return counts
 }
 
 // values returns the distinct values of row in the index.
-func (ix Index[T]) values(row *T) []string {
+func (ix Index[P]) values(row P) []string {
 	values := slices.Clone(ix.Keys(row))
 	slices.Sort(values)
 	return slices.Compact(values)
 }
 
-func (c *Collection[T]) encode(row *T) (id string, data []byte, err error) {
+func (c *Collection[P]) encode(row P) (id string, data []byte, err error) {
 	if id = c.id(row); id == "" {
 		return "", nil, fmt.Errorf("storing %s: the row has no id", c.name)
 	}
@@ -381,18 +387,22 @@ func (c *Collection[T]) encode(row *T) (id string, data []byte, err error) {
 // check the syntax, and another for each type with an UnmarshalJSON. Decoding is most of a start.
 var asMarshaled = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false))
 
-func (c *Collection[T]) decode(id string, data []byte) (*T, error) {
-	row := new(T)
-	if err := jsonv2.Unmarshal(data, row, asMarshaled); err != nil {
-		return nil, fmt.Errorf("decoding %s %q: %w", c.name, id, err)
+// decode returns the row in data, which is an object.
+func (c *Collection[P]) decode(id string, data []byte) (row P, err error) {
+	if string(data) == "null" { // which would be no row
+		return row, fmt.Errorf("decoding %s %q: expected an object", c.name, id)
+	}
+	if err := jsonv2.Unmarshal(data, &row, asMarshaled); err != nil {
+		var none P
+		return none, fmt.Errorf("decoding %s %q: %w", c.name, id, err)
 	}
 	return row, nil
 }
 
-func (c *Collection[T]) decodeItem(item Item, prefix []byte) (*T, error) {
+func (c *Collection[P]) decodeItem(item Item, prefix []byte) (row P, err error) {
 	id, err := tail(item.Key, prefix)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", c.name, err)
+		return row, fmt.Errorf("reading %s: %w", c.name, err)
 	}
 	return c.decode(id, item.Value)
 }

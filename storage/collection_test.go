@@ -26,19 +26,19 @@ type pet struct {
 	note string // is not stored
 }
 
-func pets(name string) *storage.Collection[pet] {
+func pets(name string) *storage.Collection[*pet] {
 	return storage.NewCollection(name, func(p *pet) string { return p.ID },
-		storage.Index[pet]{Name: "chip", Unique: true, Keys: func(p *pet) []string {
+		storage.Index[*pet]{Name: "chip", Unique: true, Keys: func(p *pet) []string {
 			if p.Chip == "" {
 				return nil
 			}
 			return []string{p.Chip}
 		}},
-		storage.Index[pet]{Name: "owner", Keys: func(p *pet) []string { return []string{p.Owner} }},
-		storage.Index[pet]{Name: "tag", Keys: func(p *pet) []string { return p.Tags }},
-		storage.Index[pet]{Name: "owners", Counted: true, Keys: func(p *pet) []string { return []string{p.Owner} }},
-		storage.Index[pet]{Name: "tags", Counted: true, Keys: func(p *pet) []string { return p.Tags }},
-		storage.Index[pet]{Name: "of an owner", Memory: true, Keys: func(p *pet) []string { return []string{p.Owner} }},
+		storage.Index[*pet]{Name: "owner", Keys: func(p *pet) []string { return []string{p.Owner} }},
+		storage.Index[*pet]{Name: "tag", Keys: func(p *pet) []string { return p.Tags }},
+		storage.Index[*pet]{Name: "owners", Counted: true, Keys: func(p *pet) []string { return []string{p.Owner} }},
+		storage.Index[*pet]{Name: "tags", Counted: true, Keys: func(p *pet) []string { return p.Tags }},
+		storage.Index[*pet]{Name: "of an owner", Memory: true, Keys: func(p *pet) []string { return []string{p.Owner} }},
 	)
 }
 
@@ -283,7 +283,7 @@ func TestIndexesAgreeWithRows(t *testing.T) {
 	})
 }
 
-func deleteAll(tx storage.Tx, c *storage.Collection[pet]) error {
+func deleteAll(tx storage.Tx, c *storage.Collection[*pet]) error {
 	for row, err := range c.All(tx) {
 		if err != nil {
 			return err
@@ -296,7 +296,7 @@ func deleteAll(tx storage.Tx, c *storage.Collection[pet]) error {
 }
 
 // agrees asks c every question that the rows of model can answer.
-func agrees(tx storage.Tx, c *storage.Collection[pet], model map[string]*pet) error {
+func agrees(tx storage.Tx, c *storage.Collection[*pet], model map[string]*pet) error {
 	where := func(has func(*pet) bool) string {
 		var want []string
 		for _, id := range slices.Sorted(maps.Keys(model)) {

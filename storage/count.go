@@ -27,7 +27,7 @@ func (e *FullError) Error() string {
 // The number has a key of its own, written with the rows. Counting the entries of an index
 // would do without, but read as many keys as there may be rows, which are thousands, through
 // a network in some stores, and each of them for every row that is added.
-func (c *Collection[T]) Count(tx Tx, index, value string) (int, error) {
+func (c *Collection[P]) Count(tx Tx, index, value string) (int, error) {
 	ix, err := c.index(index)
 	if err != nil {
 		return 0, err
@@ -40,7 +40,7 @@ func (c *Collection[T]) Count(tx Tx, index, value string) (int, error) {
 
 // count returns how many rows have a value. The collection is read only where the value has
 // not been counted yet.
-func (c *Collection[T]) count(tx Tx, index Index[T], value string) (int, error) {
+func (c *Collection[P]) count(tx Tx, index Index[P], value string) (int, error) {
 	data, err := tx.Get(c.keys.count(index.Name, value))
 	if errors.Is(err, ErrNotFound) {
 		var all bool
@@ -60,12 +60,11 @@ func (c *Collection[T]) count(tx Tx, index Index[T], value string) (int, error) 
 	return n, nil
 }
 
-// recount notes that a row was old in a counted index, and is row from now on; nil: there is none.
-func (c *Collection[T]) recount(tx Tx, index Index[T], old, row *T) error {
+// recount notes that a row counted as have in a counted index, and counts as want from now on; nil: there is none.
+func (c *Collection[P]) recount(tx Tx, index Index[P], have, want map[string]int) error {
 	if err := c.beginCounts(tx, index); err != nil {
 		return err
 	}
-	have, want := index.counts(old), index.counts(row)
 	values := slices.Concat(slices.Collect(maps.Keys(have)), slices.Collect(maps.Keys(want)))
 	slices.Sort(values)
 	for _, value := range slices.Compact(values) {
@@ -87,7 +86,7 @@ func (c *Collection[T]) recount(tx Tx, index Index[T], old, row *T) error {
 	return nil
 }
 
-func (c *Collection[T]) setCount(tx Tx, index Index[T], value string, n int) error {
+func (c *Collection[P]) setCount(tx Tx, index Index[P], value string, n int) error {
 	key := c.keys.count(index.Name, value)
 	if n <= 0 {
 		return tx.Delete(key)
@@ -103,7 +102,7 @@ var (
 )
 
 // countsAll reports whether all values have been counted.
-func (c *Collection[T]) countsAll(tx Tx, index Index[T]) (bool, error) {
+func (c *Collection[P]) countsAll(tx Tx, index Index[P]) (bool, error) {
 	counted, err := tx.Get(c.keys.counted(index.Name))
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
@@ -116,7 +115,7 @@ func (c *Collection[T]) countsAll(tx Tx, index Index[T]) (bool, error) {
 const maxBegun = 500
 
 // beginCounts counts the rows that were there before the index.
-func (c *Collection[T]) beginCounts(tx Tx, index Index[T]) error {
+func (c *Collection[P]) beginCounts(tx Tx, index Index[P]) error {
 	key := c.keys.counted(index.Name)
 	if _, err := tx.Get(key); !errors.Is(err, ErrNotFound) {
 		return err
@@ -136,7 +135,7 @@ func (c *Collection[T]) beginCounts(tx Tx, index Index[T]) error {
 	return tx.Set(key, countedAll)
 }
 
-func (c *Collection[T]) countRows(tx Tx, index Index[T]) (map[string]int, error) {
+func (c *Collection[P]) countRows(tx Tx, index Index[P]) (map[string]int, error) {
 	counts := make(map[string]int)
 	for row, err := range c.All(tx) {
 		if err != nil {

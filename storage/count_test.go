@@ -132,7 +132,7 @@ func TestAnIndexKeepsToItsBound(t *testing.T) {
 	s := open(t)
 	db := storage.NewDB(unsynced{s})
 	rows := storage.NewCollection("bounded", func(p *pet) string { return p.ID },
-		storage.Index[pet]{Name: "owners", Counted: true, Max: 2, Rows: "pets of an owner", Keys: func(p *pet) []string { return []string{p.Owner} }})
+		storage.Index[*pet]{Name: "owners", Counted: true, Max: 2, Rows: "pets of an owner", Keys: func(p *pet) []string { return []string{p.Owner} }})
 	for _, step := range []struct {
 		do   string
 		id   string
@@ -173,7 +173,7 @@ func TestAnIndexKeepsToItsWeight(t *testing.T) {
 	s := open(t)
 	db := storage.NewDB(unsynced{s})
 	rows := storage.NewCollection("weighed", func(p *pet) string { return p.ID },
-		storage.Index[pet]{Name: "weights", Counted: true, Weigh: func(p *pet) int { return len(p.Chip) }, Max: 10, Rows: "letters of an owner", Keys: func(p *pet) []string { return []string{p.Owner} }})
+		storage.Index[*pet]{Name: "weights", Counted: true, Weigh: func(p *pet) int { return len(p.Chip) }, Max: 10, Rows: "letters of an owner", Keys: func(p *pet) []string { return []string{p.Owner} }})
 	for _, step := range []struct {
 		id, name string
 		to       string

@@ -11,20 +11,20 @@ import (
 const loadAtOnce = 512
 
 // A part is some rows that are decoded together.
-type part[T any] struct {
+type part[P any] struct {
 	items []Item
-	rows  []*T
+	rows  []P
 	err   error // of the first row that could not be decoded
 }
 
 // load returns all rows in the order of their ids, as [Collection.All] does, and decodes them on
 // all processors while it reads: most of the time of a start is decoding.
-func (c *Collection[T]) load(tx Tx) ([]*T, error) {
+func (c *Collection[P]) load(tx Tx) ([]P, error) {
 	rows := c.keys.row("")
-	var parts []*part[T]
+	var parts []*part[P]
 	var decoding sync.WaitGroup
 	free := make(chan struct{}, runtime.GOMAXPROCS(0)) // bounds what waits to be decoded
-	decode := func(p *part[T]) {
+	decode := func(p *part[P]) {
 		free <- struct{}{}
 		decoding.Go(func() {
 			defer func() { <-free }()
@@ -34,13 +34,13 @@ func (c *Collection[T]) load(tx Tx) ([]*T, error) {
 			p.items = nil
 		})
 	}
-	next := new(part[T])
+	next := new(part[P])
 	flush := func() {
 		if len(next.items) > 0 {
-			next.rows = make([]*T, len(next.items))
+			next.rows = make([]P, len(next.items))
 			parts = append(parts, next)
 			decode(next)
-			next = new(part[T])
+			next = new(part[P])
 		}
 	}
 	var err error
@@ -56,7 +56,7 @@ func (c *Collection[T]) load(tx Tx) ([]*T, error) {
 	}
 	flush()
 	decoding.Wait()
-	lists := make([][]*T, len(parts))
+	lists := make([][]P, len(parts))
 	for i, p := range parts {
 		if p.err != nil {
 			return nil, p.err // it comes before whatever else is wrong

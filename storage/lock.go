@@ -67,7 +67,7 @@ type Lease struct {
 type Locks struct {
 	store Store
 	now   func() time.Time
-	rows  *Collection[lock]
+	rows  *Collection[*lock]
 
 	mu   sync.Mutex
 	seen map[string]sight // of locks that others hold

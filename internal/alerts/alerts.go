@@ -45,7 +45,7 @@ type Notifier struct {
 	now      func() time.Time
 	logger   *zap.Logger
 	settings latest.Value[Settings]
-	waiting  *storage.Collection[delivery]
+	waiting  *storage.Collection[*delivery]
 
 	queue      chan *policies.Alert
 	wake       chan struct{} // something waits for the webhook
@@ -64,7 +64,7 @@ func New(db *storage.DB, now func() time.Time, logger *zap.Logger) *Notifier {
 	t := &Notifier{
 		db: db, now: now, logger: logger, queue: make(chan *policies.Alert, maxQueued), wake: make(chan struct{}, 1),
 		waiting: storage.NewCollection("alert-delivery", func(d *delivery) string { return d.Alert.ID },
-			storage.Index[delivery]{Name: byAll, Counted: true, Keys: func(*delivery) []string { return []string{""} }}),
+			storage.Index[*delivery]{Name: byAll, Counted: true, Keys: func(*delivery) []string { return []string{""} }}),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.posting, t.abandon = context.WithCancel(context.Background())

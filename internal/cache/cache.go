@@ -49,7 +49,7 @@ type place struct {
 type Cache struct {
 	db      *storage.DB
 	blobs   *storage.Blobs
-	places  *storage.Collection[place]
+	places  *storage.Collection[*place]
 	vectors *vectors
 	now     func() time.Time
 

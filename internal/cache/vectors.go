@@ -41,7 +41,7 @@ type Meaning struct {
 // vectors is an index of the embeddings of all stored answers. It is in memory, and is
 // rebuilt from the rows in the store when the cache is opened.
 type vectors struct {
-	rows *storage.Collection[vector]
+	rows *storage.Collection[*vector]
 
 	mu     sync.RWMutex
 	scopes map[string]*scope

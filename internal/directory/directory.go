@@ -101,13 +101,13 @@ type Workspace struct {
 // A Directory reads from memory and writes through to the store. It is safe for concurrent
 // use.
 type Directory struct {
-	organisations *storage.Cached[Organisation]
-	workspaces    *storage.Cached[Workspace]
-	removals      *storage.Cached[Removal]
-	users         *storage.Cached[User]
-	former        *storage.Cached[former]
-	members       *storage.Cached[Member]
-	invites       *storage.Cached[Invite]
+	organisations *storage.Cached[*Organisation]
+	workspaces    *storage.Cached[*Workspace]
+	removals      *storage.Cached[*Removal]
+	users         *storage.Cached[*User]
+	former        *storage.Cached[*former]
+	members       *storage.Cached[*Member]
+	invites       *storage.Cached[*Invite]
 	now           func() time.Time
 	random        io.Reader
 }
@@ -123,9 +123,9 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 	d := &Directory{
 		organisations: storage.NewCached(db, storage.NewCollection("organisation", func(o *Organisation) string { return o.ID })),
 		workspaces: storage.NewCached(db, storage.NewCollection("workspace", func(w *Workspace) string { return w.ID },
-			storage.Index[Workspace]{Name: bySlug, Unique: true, Keys: func(w *Workspace) []string { return []string{w.Slug} }},
-			storage.Index[Workspace]{Name: inAll, Counted: true, Max: MaxWorkspaces, Rows: "workspaces of an organisation", Keys: func(*Workspace) []string { return []string{""} }},
-			storage.Index[Workspace]{Name: byName, Memory: true, Keys: (*Workspace).names})),
+			storage.Index[*Workspace]{Name: bySlug, Unique: true, Keys: func(w *Workspace) []string { return []string{w.Slug} }},
+			storage.Index[*Workspace]{Name: inAll, Counted: true, Max: MaxWorkspaces, Rows: "workspaces of an organisation", Keys: func(*Workspace) []string { return []string{""} }},
+			storage.Index[*Workspace]{Name: byName, Memory: true, Keys: (*Workspace).names})),
 		removals: storage.NewCached(db, storage.NewCollection("workspace-removal", func(r *Removal) string { return r.WorkspaceID })),
 		now:      now,
 		random:   random,

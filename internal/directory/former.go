@@ -23,8 +23,8 @@ const byDigest = "email"
 
 func (d *Directory) openFormer(db *storage.DB) {
 	d.former = storage.NewCached(db, storage.NewCollection("former-user", func(f *former) string { return f.ID },
-		storage.Index[former]{Name: byDigest, Keys: func(f *former) []string { return []string{f.Email} }},
-		storage.Index[former]{Name: inAll, Counted: true, Max: maxFormer, Rows: "removed users", Keys: func(*former) []string { return []string{""} }}))
+		storage.Index[*former]{Name: byDigest, Keys: func(f *former) []string { return []string{f.Email} }},
+		storage.Index[*former]{Name: inAll, Counted: true, Max: maxFormer, Rows: "removed users", Keys: func(*former) []string { return []string{""} }}))
 }
 
 func digestOf(email string) string {

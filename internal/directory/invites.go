@@ -58,20 +58,20 @@ const (
 func (d *Directory) openInvites(db *storage.DB) {
 	open := func(i *Invite) bool { return i.AcceptedAt == nil && !i.Cancelled && !i.Replaced }
 	d.invites = storage.NewCached(db, storage.NewCollection("invite", func(i *Invite) string { return i.ID },
-		storage.Index[Invite]{Name: byEmail, Unique: true, Keys: func(i *Invite) []string {
+		storage.Index[*Invite]{Name: byEmail, Unique: true, Keys: func(i *Invite) []string {
 			if !open(i) {
 				return nil
 			}
 			return []string{i.Email}
 		}},
-		storage.Index[Invite]{Name: byToken, Unique: true, Keys: func(i *Invite) []string {
+		storage.Index[*Invite]{Name: byToken, Unique: true, Keys: func(i *Invite) []string {
 			if !open(i) {
 				return nil // it works once
 			}
 			return []string{string(i.Digest[:])}
 		}},
-		storage.Index[Invite]{Name: inAll, Counted: true, Max: MaxInvites, Rows: "invites", Keys: func(*Invite) []string { return []string{""} }},
-		storage.Index[Invite]{Name: byList, Memory: true, Keys: func(i *Invite) []string { return storage.Combinations(i.Email, string(i.Role)) }}))
+		storage.Index[*Invite]{Name: inAll, Counted: true, Max: MaxInvites, Rows: "invites", Keys: func(*Invite) []string { return []string{""} }},
+		storage.Index[*Invite]{Name: byList, Memory: true, Keys: func(i *Invite) []string { return storage.Combinations(i.Email, string(i.Role)) }}))
 }
 
 // Status is the status of an invite as the control plane shows it.

@@ -45,13 +45,13 @@ const (
 
 func (d *Directory) openUsers(db *storage.DB) {
 	d.users = storage.NewCached(db, storage.NewCollection("user", func(u *User) string { return u.ID },
-		storage.Index[User]{Name: byEmail, Unique: true, Keys: func(u *User) []string { return []string{u.Email} }},
-		storage.Index[User]{Name: byRole, Counted: true, Keys: func(u *User) []string { return []string{string(u.Role)} }},
-		storage.Index[User]{Name: inAll, Counted: true, Max: MaxUsers, Rows: "users", Keys: func(*User) []string { return []string{""} }}))
+		storage.Index[*User]{Name: byEmail, Unique: true, Keys: func(u *User) []string { return []string{u.Email} }},
+		storage.Index[*User]{Name: byRole, Counted: true, Keys: func(u *User) []string { return []string{string(u.Role)} }},
+		storage.Index[*User]{Name: inAll, Counted: true, Max: MaxUsers, Rows: "users", Keys: func(*User) []string { return []string{""} }}))
 	d.members = storage.NewCached(db, storage.NewCollection("member", func(m *Member) string { return memberID(m.WorkspaceID, m.UserID) },
-		storage.Index[Member]{Name: ofWorkspace, Counted: true, Max: MaxMembersOfWorkspace, Rows: "members of a workspace", Keys: func(m *Member) []string { return []string{m.WorkspaceID} }},
-		storage.Index[Member]{Name: ofUser, Counted: true, Max: MaxWorkspacesOfUser, Rows: "workspaces of a user", Keys: func(m *Member) []string { return []string{m.UserID} }},
-		storage.Index[Member]{Name: inAll, Counted: true, Max: MaxMembers, Rows: "members of workspaces", Keys: func(*Member) []string { return []string{""} }}))
+		storage.Index[*Member]{Name: ofWorkspace, Counted: true, Max: MaxMembersOfWorkspace, Rows: "members of a workspace", Keys: func(m *Member) []string { return []string{m.WorkspaceID} }},
+		storage.Index[*Member]{Name: ofUser, Counted: true, Max: MaxWorkspacesOfUser, Rows: "workspaces of a user", Keys: func(m *Member) []string { return []string{m.UserID} }},
+		storage.Index[*Member]{Name: inAll, Counted: true, Max: MaxMembers, Rows: "members of workspaces", Keys: func(*Member) []string { return []string{""} }}))
 }
 
 func memberID(workspace, user string) string { return workspace + "/" + user }

@@ -51,7 +51,7 @@ func (g *Guardrail) Version(which string) (*Version, bool) { return versions.Fin
 // A Store holds the saved guardrails. It reads from memory and writes through to the store. It is
 // safe for concurrent use.
 type Store struct {
-	rows    *storage.Cached[Guardrail]
+	rows    *storage.Cached[*Guardrail]
 	history *versions.History[*Hook]
 }
 
@@ -65,10 +65,10 @@ const (
 func OpenStore(ctx context.Context, db *storage.DB, sealer versions.Sealer, now func() time.Time, random io.Reader) (*Store, error) {
 	s := &Store{
 		rows: storage.NewCached(db, storage.NewCollection("guardrail", func(g *Guardrail) string { return g.ID },
-			storage.Index[Guardrail]{Name: bySlug, Unique: true, Keys: func(g *Guardrail) []string { return []string{g.Slug} }},
-			storage.Index[Guardrail]{Name: byWorkspace, Counted: true, Max: MaxGuardrails, Rows: "guardrails of a workspace", Keys: func(g *Guardrail) []string { return []string{g.WorkspaceID} }},
-			storage.Index[Guardrail]{Name: "size", Counted: true, Weigh: func(g *Guardrail) int { return versions.Size(g.Versions) }, Max: MaxGuardrailSize, Rows: "bytes of guardrails of a workspace, with their versions", Keys: func(g *Guardrail) []string { return []string{g.WorkspaceID} }},
-			storage.Index[Guardrail]{Name: byList, Memory: true, Keys: (*Guardrail).lists})),
+			storage.Index[*Guardrail]{Name: bySlug, Unique: true, Keys: func(g *Guardrail) []string { return []string{g.Slug} }},
+			storage.Index[*Guardrail]{Name: byWorkspace, Counted: true, Max: MaxGuardrails, Rows: "guardrails of a workspace", Keys: func(g *Guardrail) []string { return []string{g.WorkspaceID} }},
+			storage.Index[*Guardrail]{Name: "size", Counted: true, Weigh: func(g *Guardrail) int { return versions.Size(g.Versions) }, Max: MaxGuardrailSize, Rows: "bytes of guardrails of a workspace, with their versions", Keys: func(g *Guardrail) []string { return []string{g.WorkspaceID} }},
+			storage.Index[*Guardrail]{Name: byList, Memory: true, Keys: (*Guardrail).lists})),
 		history: &versions.History[*Hook]{Sealer: sealer, Now: now, NewID: func() string { return storage.NewID(random) }},
 	}
 	return s, s.rows.Load(ctx)

@@ -85,8 +85,8 @@ type table[T any] struct {
 
 func (t *table[T]) name() string { return t.list }
 
-func (t *table[T]) rows(x *session) *storage.Cached[T] {
-	return storage.CachedOf[T](x.DB, t.collection)
+func (t *table[T]) rows(x *session) *storage.Cached[*T] {
+	return storage.CachedOf[*T](x.DB, t.collection)
 }
 
 func (t *table[T]) included(row *T) bool { return t.include == nil || t.include(row) }

@@ -112,7 +112,7 @@ func Check(v *guardrails.Vendor, name, at string, stored, settings map[string]st
 // A Store holds the plugins. It reads from memory and writes through to the store. It is safe for
 // concurrent use.
 type Store struct {
-	rows   *storage.Cached[Plugin]
+	rows   *storage.Cached[*Plugin]
 	sealer versions.Sealer
 	now    func() time.Time
 	newID  func() string
@@ -125,8 +125,8 @@ func Open(ctx context.Context, db *storage.DB, sealer versions.Sealer, now func(
 	all := func(*Plugin) []string { return []string{"all"} }
 	s := &Store{
 		rows: storage.NewCached(db, storage.NewCollection("plugin", func(p *Plugin) string { return p.ID },
-			storage.Index[Plugin]{Name: byName, Unique: true, Keys: func(p *Plugin) []string { return []string{p.For} }},
-			storage.Index[Plugin]{Name: "all", Counted: true, Max: Max, Rows: "plugins", Keys: all})),
+			storage.Index[*Plugin]{Name: byName, Unique: true, Keys: func(p *Plugin) []string { return []string{p.For} }},
+			storage.Index[*Plugin]{Name: "all", Counted: true, Max: Max, Rows: "plugins", Keys: all})),
 		sealer: sealer, now: now, newID: func() string { return storage.NewID(random) },
 	}
 	return s, s.rows.Load(ctx)

@@ -99,7 +99,7 @@ type crossing struct {
 
 // alerts are the alerts of budgets: those that were sent, and counters to be checked.
 type alerts struct {
-	rows  *storage.Collection[sentAlerts]
+	rows  *storage.Collection[*sentAlerts]
 	queue chan crossing
 	// add sends an alert, in the transaction that stores that it is sent. It may be nil.
 	add func(*storage.Txn, *Alert) error

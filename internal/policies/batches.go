@@ -87,7 +87,7 @@ func (b *Batch) holds() bool { return !b.Settled && len(b.Claims) > 0 }
 
 // Batches are the batches that are known. It is safe for concurrent use.
 type Batches struct {
-	rows *storage.Cached[Batch]
+	rows *storage.Cached[*Batch]
 }
 
 // Indices of batches, in memory.
@@ -101,8 +101,8 @@ const (
 )
 
 func openBatches(ctx context.Context, db *storage.DB) (*Batches, error) {
-	index := func(name string, keys func(b *Batch) []string) storage.Index[Batch] {
-		return storage.Index[Batch]{Name: name, Memory: true, Keys: keys}
+	index := func(name string, keys func(b *Batch) []string) storage.Index[*Batch] {
+		return storage.Index[*Batch]{Name: name, Memory: true, Keys: keys}
 	}
 	b := &Batches{storage.NewCached(db, storage.NewCollection("batch", (*Batch).key,
 		index(batchWorkspace, func(b *Batch) []string { return []string{b.WorkspaceID} }),

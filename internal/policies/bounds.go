@@ -71,7 +71,7 @@ func (s *Store[P]) dropArchived(tx *storage.Txn, p *Policy) error {
 	if old, ok := stored.Get(p.ID); ok && s.base(old).Archived || !surplus() {
 		return nil
 	}
-	for _, rows := range []*storage.Cached[P]{s.rows.Memory(), stored} {
+	for _, rows := range []*storage.Cached[*P]{s.rows.Memory(), stored} {
 		var archived []*Policy
 		for _, row := range rows.All() {
 			if other := s.base(row); other.Archived && other.WorkspaceID == p.WorkspaceID {

@@ -120,7 +120,7 @@ func (c *Carried) rules(now time.Time) (rules []*Rule) {
 // CarriedLimits are the limits of objects. A change applies to the next call after its write has
 // been answered. It is safe for concurrent use.
 type CarriedLimits struct {
-	rows *storage.Cached[Carried]
+	rows *storage.Cached[*Carried]
 	// inForce are the rules of rows, by the id of the object, as they were when they were last
 	// asked for.
 	inForce *sync.Map // id → *carriedRules
@@ -136,7 +136,7 @@ const carriedWorkspace = "workspace"
 func openCarried(ctx context.Context, db *storage.DB) (*CarriedLimits, error) {
 	s := &CarriedLimits{inForce: new(sync.Map)}
 	s.rows = storage.NewCached(db, storage.NewCollection("carried-limit", func(c *Carried) string { return c.ID },
-		storage.Index[Carried]{Name: carriedWorkspace, Memory: true, Keys: func(c *Carried) []string { return []string{c.WorkspaceID} }}))
+		storage.Index[*Carried]{Name: carriedWorkspace, Memory: true, Keys: func(c *Carried) []string { return []string{c.WorkspaceID} }}))
 	return s, s.rows.Load(ctx)
 }
 

@@ -11,7 +11,7 @@ import (
 // A Store holds the policies of one kind. A change applies to the next call after its write has
 // been answered. It is safe for concurrent use.
 type Store[P any] struct {
-	rows     *storage.Cached[P]
+	rows     *storage.Cached[*P]
 	kind     string // rate-limit, usage-limit
 	base     func(*P) *Policy
 	validate func(*P) error
@@ -21,9 +21,9 @@ type Store[P any] struct {
 func openStore[P any](ctx context.Context, db *storage.DB, kind string, base func(*P) *Policy, validate func(*P) error, now func() time.Time, changed func()) (*Store[P], error) {
 	s := &Store[P]{kind: kind, base: base, validate: validate, now: now}
 	s.rows = storage.NewCached(db, storage.NewCollection(kind, func(p *P) string { return base(p).ID },
-		storage.Index[P]{Name: byBounds, Counted: true, Keys: func(p *P) []string { return base(p).bounds() }},
-		storage.Index[P]{Name: byOwner, Memory: true, Keys: func(p *P) []string { return base(p).owner() }},
-		storage.Index[P]{Name: byList, Memory: true, Keys: func(p *P) []string { return base(p).lists() }}))
+		storage.Index[*P]{Name: byBounds, Counted: true, Keys: func(p *P) []string { return base(p).bounds() }},
+		storage.Index[*P]{Name: byOwner, Memory: true, Keys: func(p *P) []string { return base(p).owner() }},
+		storage.Index[*P]{Name: byList, Memory: true, Keys: func(p *P) []string { return base(p).lists() }}))
 	s.rows.OnChange(changed)
 	return s, s.rows.Load(ctx)
 }

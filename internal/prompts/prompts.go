@@ -108,10 +108,10 @@ const (
 type Store struct {
 	db          *storage.DB
 	tx          *storage.Txn // set by In
-	prompts     *storage.Cached[Prompt]
-	labels      *storage.Cached[Label]
-	collections *storage.Cached[Collection]
-	contents    *storage.Collection[Content]
+	prompts     *storage.Cached[*Prompt]
+	labels      *storage.Cached[*Label]
+	collections *storage.Cached[*Collection]
+	contents    *storage.Collection[*Content]
 	compiled    *compiled
 	now         func() time.Time
 	random      io.Reader
@@ -122,19 +122,19 @@ func Open(ctx context.Context, db *storage.DB, now func() time.Time, random io.R
 	s := &Store{
 		db: db, compiled: new(compiled), now: now, random: random,
 		prompts: storage.NewCached(db, storage.NewCollection("prompt", func(p *Prompt) string { return p.ID },
-			storage.Index[Prompt]{Name: bySlug, Unique: true, Keys: func(p *Prompt) []string { return []string{p.Slug} }},
-			storage.Index[Prompt]{Name: byWorkspace, Counted: true, Max: MaxPrompts, Rows: "prompts and partials of a workspace", Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }},
-			storage.Index[Prompt]{Name: "size", Counted: true, Weigh: (*Prompt).size, Max: MaxSize, Rows: "bytes of prompts and partials of a workspace, with their versions", Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }},
-			storage.Index[Prompt]{Name: byCollection, Memory: true, Keys: func(p *Prompt) []string { return []string{p.CollectionID} }},
-			storage.Index[Prompt]{Name: bySharer, Counted: true, Keys: (*Prompt).sharer},
-			storage.Index[Prompt]{Name: byList, Memory: true, Keys: (*Prompt).lists})),
+			storage.Index[*Prompt]{Name: bySlug, Unique: true, Keys: func(p *Prompt) []string { return []string{p.Slug} }},
+			storage.Index[*Prompt]{Name: byWorkspace, Counted: true, Max: MaxPrompts, Rows: "prompts and partials of a workspace", Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }},
+			storage.Index[*Prompt]{Name: "size", Counted: true, Weigh: (*Prompt).size, Max: MaxSize, Rows: "bytes of prompts and partials of a workspace, with their versions", Keys: func(p *Prompt) []string { return []string{p.WorkspaceID} }},
+			storage.Index[*Prompt]{Name: byCollection, Memory: true, Keys: func(p *Prompt) []string { return []string{p.CollectionID} }},
+			storage.Index[*Prompt]{Name: bySharer, Counted: true, Keys: (*Prompt).sharer},
+			storage.Index[*Prompt]{Name: byList, Memory: true, Keys: (*Prompt).lists})),
 		labels: storage.NewCached(db, storage.NewCollection("prompt-label", func(l *Label) string { return l.ID },
-			storage.Index[Label]{Name: byName, Unique: true, Keys: func(l *Label) []string { return []string{l.WorkspaceID + "/" + l.Name} }},
-			storage.Index[Label]{Name: byWorkspace, Counted: true, Max: MaxLabels, Rows: "labels of a workspace", Keys: func(l *Label) []string { return []string{l.WorkspaceID} }})),
+			storage.Index[*Label]{Name: byName, Unique: true, Keys: func(l *Label) []string { return []string{l.WorkspaceID + "/" + l.Name} }},
+			storage.Index[*Label]{Name: byWorkspace, Counted: true, Max: MaxLabels, Rows: "labels of a workspace", Keys: func(l *Label) []string { return []string{l.WorkspaceID} }})),
 		collections: storage.NewCached(db, storage.NewCollection("prompt-collection", func(c *Collection) string { return c.ID },
-			storage.Index[Collection]{Name: bySlug, Unique: true, Keys: func(c *Collection) []string { return []string{c.Slug} }},
-			storage.Index[Collection]{Name: byWorkspace, Counted: true, Max: MaxCollections, Rows: "collections of a workspace", Keys: func(c *Collection) []string { return []string{c.WorkspaceID} }},
-			storage.Index[Collection]{Name: byParent, Memory: true, Keys: (*Collection).parents})),
+			storage.Index[*Collection]{Name: bySlug, Unique: true, Keys: func(c *Collection) []string { return []string{c.Slug} }},
+			storage.Index[*Collection]{Name: byWorkspace, Counted: true, Max: MaxCollections, Rows: "collections of a workspace", Keys: func(c *Collection) []string { return []string{c.WorkspaceID} }},
+			storage.Index[*Collection]{Name: byParent, Memory: true, Keys: (*Collection).parents})),
 		contents: storage.NewCollection("prompt-version", (*Content).key),
 	}
 	db.OnCheck(s.check)

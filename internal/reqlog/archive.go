@@ -146,7 +146,7 @@ func newArchive(db *storage.DB, name string, smallCount int, smallSize int64, ke
 // that came before the rows made every compaction rewrite all of them.
 type tables struct {
 	rows  *storage.Blobs
-	index *storage.Collection[segment]
+	index *storage.Collection[*segment]
 }
 
 // descending returns the hexadecimal id with each digit replaced by its complement, so that

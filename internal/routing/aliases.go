@@ -27,7 +27,7 @@ const MaxAliases = 1000
 // Aliases are the model aliases of a store. It reads from memory and writes through. It is
 // safe for concurrent use.
 type Aliases struct {
-	rows   *storage.Cached[Alias]
+	rows   *storage.Cached[*Alias]
 	now    func() time.Time
 	random io.Reader
 }
@@ -41,8 +41,8 @@ const (
 func OpenAliases(ctx context.Context, db *storage.DB, now func() time.Time, random io.Reader) (*Aliases, error) {
 	a := &Aliases{
 		rows: storage.NewCached(db, storage.NewCollection("model-alias", func(a *Alias) string { return a.ID },
-			storage.Index[Alias]{Name: byName, Unique: true, Keys: func(a *Alias) []string { return []string{a.WorkspaceID + "/" + a.Name} }},
-			storage.Index[Alias]{Name: byWorkspace, Counted: true, Max: MaxAliases, Rows: "model aliases of a workspace", Keys: func(a *Alias) []string { return []string{a.WorkspaceID} }})),
+			storage.Index[*Alias]{Name: byName, Unique: true, Keys: func(a *Alias) []string { return []string{a.WorkspaceID + "/" + a.Name} }},
+			storage.Index[*Alias]{Name: byWorkspace, Counted: true, Max: MaxAliases, Rows: "model aliases of a workspace", Keys: func(a *Alias) []string { return []string{a.WorkspaceID} }})),
 		now: now, random: random,
 	}
 	return a, a.rows.Load(ctx)

@@ -37,7 +37,7 @@ func (s *Saved) Version(which string) (*Version, bool) { return versions.Find(s.
 // A ConfigStore holds the saved configs. It reads from memory and writes through to the
 // store. It is safe for concurrent use.
 type ConfigStore struct {
-	rows    *storage.Cached[Saved]
+	rows    *storage.Cached[*Saved]
 	history *versions.History[*Config]
 }
 
@@ -73,11 +73,11 @@ const MaxConfigSize = 64 << 20
 func OpenConfigStore(ctx context.Context, db *storage.DB, sealer versions.Sealer, now func() time.Time, random io.Reader) (*ConfigStore, error) {
 	s := &ConfigStore{
 		rows: storage.NewCached(db, storage.NewCollection("config", func(c *Saved) string { return c.ID },
-			storage.Index[Saved]{Name: bySlug, Unique: true, Keys: func(c *Saved) []string { return []string{c.Slug} }},
-			storage.Index[Saved]{Name: byWorkspace, Counted: true, Max: MaxConfigs, Rows: "configs of a workspace", Keys: func(c *Saved) []string { return []string{c.WorkspaceID} }},
-			storage.Index[Saved]{Name: "size", Counted: true, Weigh: func(c *Saved) int { return versions.Size(c.Versions) }, Max: MaxConfigSize, Rows: "bytes of configs of a workspace, with their versions", Keys: func(c *Saved) []string { return []string{c.WorkspaceID} }},
-			storage.Index[Saved]{Name: byDefault, Counted: true, Keys: (*Saved).defaultOf},
-			storage.Index[Saved]{Name: listed, Memory: true, Keys: (*Saved).listedIn})),
+			storage.Index[*Saved]{Name: bySlug, Unique: true, Keys: func(c *Saved) []string { return []string{c.Slug} }},
+			storage.Index[*Saved]{Name: byWorkspace, Counted: true, Max: MaxConfigs, Rows: "configs of a workspace", Keys: func(c *Saved) []string { return []string{c.WorkspaceID} }},
+			storage.Index[*Saved]{Name: "size", Counted: true, Weigh: func(c *Saved) int { return versions.Size(c.Versions) }, Max: MaxConfigSize, Rows: "bytes of configs of a workspace, with their versions", Keys: func(c *Saved) []string { return []string{c.WorkspaceID} }},
+			storage.Index[*Saved]{Name: byDefault, Counted: true, Keys: (*Saved).defaultOf},
+			storage.Index[*Saved]{Name: listed, Memory: true, Keys: (*Saved).listedIn})),
 		history: &versions.History[*Config]{Sealer: sealer, Now: now, NewID: func() string { return storage.NewID(random) }},
 	}
 	return s, s.rows.Load(ctx)

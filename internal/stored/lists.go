@@ -74,9 +74,9 @@ func moment(n int64) string { return fmt.Sprintf("%016x", uint64(n)^1<<63) }
 // places are where objects are in lists. They are hints: whose an object is, and whether the
 // provider still has it, is looked up by those who use them.
 type places struct {
-	rows  *storage.Collection[place]
-	order *storage.Collection[place]
-	whole *storage.Collection[wholePlaces]
+	rows  *storage.Collection[*place]
+	order *storage.Collection[*place]
+	whole *storage.Collection[*wholePlaces]
 }
 
 // wholePlaces says that all objects of a workspace have places. Earlier versions noted none.
@@ -108,7 +108,7 @@ func (l *places) put(tx storage.Tx, old, p *place, now time.Time) error {
 			return err
 		}
 	}
-	for _, rows := range [...]*storage.Collection[place]{l.rows, l.order} {
+	for _, rows := range [...]*storage.Collection[*place]{l.rows, l.order} {
 		var err error
 		if p.Until.IsZero() {
 			err = rows.Put(tx, p)

@@ -169,7 +169,7 @@ func TestARemovedWorkspaceLeavesNoPlaces(t *testing.T) {
 	}
 	left := make(map[string]int)
 	err = db.View(t.Context(), func(tx storage.Tx) error {
-		for _, rows := range []*storage.Collection[place]{o.places.rows, o.places.order} {
+		for _, rows := range []*storage.Collection[*place]{o.places.rows, o.places.order} {
 			for p, err := range rows.All(tx) {
 				if err != nil {
 					return err

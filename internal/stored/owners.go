@@ -16,9 +16,9 @@ import (
 // whose they are: the first workspace that was given one has it.
 type Owners struct {
 	db     *storage.DB
-	rows   *storage.Collection[owned]
-	counts *storage.Collection[ownedCount]
-	models *storage.Cached[owned]
+	rows   *storage.Collection[*owned]
+	counts *storage.Collection[*ownedCount]
+	models *storage.Cached[*owned]
 	places places
 	room   *storage.Job
 	limit  int
@@ -58,7 +58,7 @@ func OpenOwners(ctx context.Context, db *storage.DB) (*Owners, error) {
 	o := &Owners{
 		db: db,
 		rows: storage.NewCollection("object", (*owned).key,
-			storage.Index[owned]{Name: "workspace", Keys: func(o *owned) []string { return []string{o.WorkspaceID} }}),
+			storage.Index[*owned]{Name: "workspace", Keys: func(o *owned) []string { return []string{o.WorkspaceID} }}),
 		counts: storage.NewCollection("object_count", func(c *ownedCount) string { return c.WorkspaceID }),
 		models: storage.NewCached(db, storage.NewCollection("owned_model", (*owned).key)),
 		places: newPlaces(),

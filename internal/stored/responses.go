@@ -17,8 +17,8 @@ import (
 // itself: see [Response].
 type Responses struct {
 	db     *storage.DB
-	rows   *storage.Collection[remembered]
-	sizes  *storage.Collection[sized]
+	rows   *storage.Collection[*remembered]
+	sizes  *storage.Collection[*sized]
 	shares shares
 	room   *storage.Job
 	now    func() time.Time
