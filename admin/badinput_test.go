@@ -216,7 +216,7 @@ func TestUnknownIDsAreNotFoundAndChangeNothing(t *testing.T) {
 func TestPagesBeyondAllBoundsAreAnsweredOrRefused(t *testing.T) {
 	a := newAPI(t)
 	a.do("GET", "/v1/openapi.json", "").get("paths").ForEach(func(path, operations gjson.Result) bool {
-		if !operations.Get(`get.parameters.#(name=="page_size")`).Exists() {
+		if !operations.Get(`get.parameters.#(name=="page_size")`).Exists() || leftOut(path.Str) {
 			return true
 		}
 		b := newAPI(t)

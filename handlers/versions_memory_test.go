@@ -10,6 +10,9 @@ import (
 // A page of versions reads only the versions that are on it, and what it reads counts as memory in flight:
 // two hundred long ones, a few times at once, would take gigabytes.
 func TestVersionsAreReadWithinMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("megabytes of versions take long under the race detector, and nothing of them runs at once")
+	}
 	g := gatewaytest.Start(t, gatewaytest.NewUpstream(t, nil).Provider("file")+"max_inflight_bytes 8MiB\n")
 	long := strings.Repeat("long ", 50_000)
 	words := func(of string) []any {
