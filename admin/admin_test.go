@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,13 +49,14 @@ const (
 
 // An api is a control plane with its own store and a clock that stands still.
 type api struct {
-	t       testing.TB
-	store   storage.Store
-	handler *admin.API
-	s       admin.Services
-	kept    *audit.Trail
-	now     atomic.Int64
-	full    atomic.Bool // the store refuses writes
+	t      testing.TB
+	store  storage.Store
+	mu     sync.Mutex
+	served *admin.API // nil until it is used
+	s      admin.Services
+	kept   *audit.Trail
+	now    atomic.Int64
+	full   atomic.Bool // the store refuses writes
 
 	objects   *stored.Owners
 	responses *stored.Responses
@@ -172,8 +174,22 @@ func (a *api) open(store storage.Store) {
 	a.serve()
 }
 
-// serve makes the control plane, again after a service was changed.
-func (a *api) serve() { a.handler = admin.New(a.s) }
+// serve has the control plane made again, because a service was changed.
+func (a *api) serve() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.served = nil
+}
+
+// handler is the API for the present services, which takes its time to make.
+func (a *api) handler() *admin.API {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.served == nil {
+		a.served = admin.New(a.s)
+	}
+	return a.served
+}
 
 // managers are those that are there without configuration, and the environment.
 func managers(t testing.TB) map[string]secrets.Manager {
@@ -217,8 +233,8 @@ func (a *api) as(key, method, path, body string) answer {
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("X-Gw-Api-Key", a.token(key))
 	w := httptest.NewRecorder()
-	a.handler.ServeHTTP(w, r)
-	for _, fault := range a.handler.Undocumented(r, w.Code, w.Body.Bytes()) {
+	a.handler().ServeHTTP(w, r)
+	for _, fault := range a.handler().Undocumented(r, w.Code, w.Body.Bytes()) {
 		a.t.Errorf("%s %s: %d, unlike the OpenAPI document: %s: %s", method, path, w.Code, fault, w.Body)
 	}
 	return answer{w.Code, w.Header(), w.Body.String()}

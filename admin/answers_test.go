@@ -94,7 +94,7 @@ func TestExamplesOfAnswersAreAsTheDocumentSays(t *testing.T) {
 			}
 			n++
 			r := httptest.NewRequestWithContext(t.Context(), strings.ToUpper(method), strings.NewReplacer("{", "", "}", "").Replace(path), nil)
-			for _, fault := range a.handler.Undocumented(r, 200, []byte(example.Raw)) {
+			for _, fault := range a.handler().Undocumented(r, 200, []byte(example.Raw)) {
 				t.Errorf("%s: the example of its answer is unlike the document: %s: %s", name, fault, example.Raw)
 			}
 			if secret := anySecret.FindString(example.Raw); secret != "" || strings.Contains(example.Raw, operationSecret) {

@@ -49,7 +49,7 @@ func TestARefusedRequestWhoseClientLeftIsStillRecorded(t *testing.T) {
 	cancel(errors.New("left"))
 	r := httptest.NewRequestWithContext(ctx, "DELETE", "/v1/virtual-keys/nope", nil)
 	r.Header.Set("Authorization", "Bearer "+ownerKey)
-	a.handler.ServeHTTP(httptest.NewRecorder(), r)
+	a.handler().ServeHTTP(httptest.NewRecorder(), r)
 	if trail := a.trail(); len(trail) != 1 || trail[0].Status < 400 {
 		t.Errorf("%d records", len(trail))
 	}

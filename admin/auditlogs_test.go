@@ -41,7 +41,7 @@ func TestAuditLogsSayWhoDidWhat(t *testing.T) {
 	r.Header.Set("Cf-Ipcountry", "NZ")
 	vars := map[string]any{caddyhttp.ClientIPVarKey: "198.51.100.7", caddyhttp.TrustedProxyVarKey: true}
 	w := httptest.NewRecorder()
-	a.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, vars)))
+	a.handler().ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), caddyhttp.VarsCtxKey, vars)))
 	if w.Code != 200 {
 		t.Fatal(w.Body)
 	}
@@ -117,7 +117,7 @@ func TestTheCountryIsThatOfATrustedProxy(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), "DELETE", "/v1/virtual-keys/nope", nil)
 	r.Header.Set("X-Gw-Api-Key", ownerKey)
 	r.Header.Set("Cf-Ipcountry", "NZ")
-	a.handler.ServeHTTP(httptest.NewRecorder(), r)
+	a.handler().ServeHTTP(httptest.NewRecorder(), r)
 	if got := a.trail()[0].Country; got != "" {
 		t.Errorf("%q", got)
 	}
@@ -176,10 +176,10 @@ func (brokenTrail) Add(*storage.Txn, *audit.Record) error { return errors.New("n
 func TestAWriteWithoutItsAuditRowDoesNotHappen(t *testing.T) {
 	a := newAPI(t)
 	a.ok("POST", "/v1/virtual-keys", `{"name":"vk","slug":"vk","provider":"openai","key":"sk-1"}`)
-	whole := a.handler
+	whole := a.handler()
 	broken := a.s
 	broken.Trail = brokenTrail{a.kept}
-	a.handler = admin.New(broken)
+	a.served = admin.New(broken)
 	for _, c := range [][3]string{
 		{"POST", "/v1/virtual-keys", `{"name":"n","slug":"n","provider":"openai","key":"sk-1"}`},
 		{"PUT", "/v1/virtual-keys/vk", `{"name":"n"}`},
@@ -191,7 +191,7 @@ func TestAWriteWithoutItsAuditRowDoesNotHappen(t *testing.T) {
 			t.Errorf("%v: %d %s", c, out.status, out.body)
 		}
 	}
-	a.handler = whole
+	a.served = whole
 	if out := a.ok("GET", "/v1/virtual-keys", ""); out.get("total").Int() != 1 || out.get("data.0.name").Str != "vk" {
 		t.Errorf("%s", out.body)
 	}
@@ -222,7 +222,7 @@ func TestWhatAWorkspaceAddsToTheTrailIsBounded(t *testing.T) {
 			}
 			red, blue := key("red"), key("blue")
 			leaked := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"leaked","scopes":[`+scopes+`],"workspace_id":"red"}`).get("id").Str
-			a.handler.SmallTrailQuotas(c.rows, c.bytes)
+			a.handler().SmallTrailQuotas(c.rows, c.bytes)
 			for range 2 * c.rows {
 				if out := a.as(red, "GET", "/v1/labels/nope", ""); out.status != 404 {
 					t.Fatalf("%d %s", out.status, out.body)

@@ -172,7 +172,7 @@ func TestBadBodiesAreRefusedAndChangeNothing(t *testing.T) {
 			t.Errorf("a million elements: %d %.300s", out.status, out.body)
 		}
 		for _, bad := range replacements(r.sent) {
-			unlike := len(r.handler.Unlike(r.path, r.method, []byte(bad.body))) > 0
+			unlike := len(r.handler().Unlike(r.path, r.method, []byte(bad.body))) > 0
 			message := send("a value of another kind", bad.body, unlike)
 			if unlike && !namesField(message, bad.field) {
 				t.Errorf("%.200s: expected %s to be named: %.300s", bad.body, bad.field, message)
@@ -253,7 +253,7 @@ func TestWhatIsNoTextIsRecorded(t *testing.T) {
 		r.Header.Set("User-Agent", "a\xff")
 		r.Header.Set("X-Gw-Trace-Id", "\xfe")
 		w := httptest.NewRecorder()
-		a.handler.ServeHTTP(w, r)
+		a.handler().ServeHTTP(w, r)
 		if w.Code != c.status || !gjson.Valid(w.Body.String()) {
 			t.Errorf("%s %q: %d %s", c.method, c.path, w.Code, w.Body)
 		}

@@ -42,7 +42,7 @@ func TestExamplesOfBodiesAreThoseOfTheTests(t *testing.T) {
 				body = "{}"
 			}
 			examples[name] = json.RawMessage(forReaders.Replace(body))
-			for _, fault := range a.handler.Unlike(path, strings.ToUpper(method), examples[name]) {
+			for _, fault := range a.handler().Unlike(path, strings.ToUpper(method), examples[name]) {
 				t.Errorf("%s: %s: %s", name, body, fault)
 			}
 			if got := operation.Get("requestBody.content.application/json.example"); os.Getenv("UPDATE_EXAMPLES") == "" && !sameJSON(got.Raw, string(examples[name])) {
@@ -86,7 +86,7 @@ func TestTheDocumentNeedsNoKeyAndSaysWhereTheAPIIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := httptest.NewRecorder()
-		a.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), caddyhttp.OriginalRequestCtxKey, http.Request{URL: u})))
+		a.handler().ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), caddyhttp.OriginalRequestCtxKey, http.Request{URL: u})))
 		if w.Code != 200 {
 			t.Fatalf("%s: %d %s", original, w.Code, w.Body)
 		}

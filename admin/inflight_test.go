@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-gw/gateway/admin"
 	"github.com/caddy-gw/gateway/internal/inflight"
 )
 
@@ -12,7 +11,7 @@ import (
 func TestBodiesNeedRoomInTheBudget(t *testing.T) {
 	a := newAPI(t)
 	a.s.InFlight = inflight.New(1000)
-	a.handler = admin.New(a.s)
+	a.serve()
 	const path = "/v1/policies/rate-limits"
 	w := a.ok("GET", "/v1/admin/workspaces", "").get("data.0.id").Str
 	key := a.ok("POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["policies.create"],"workspace_id":"`+w+`"}`).get("key").Str

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-gw/gateway/admin"
 	"github.com/caddy-gw/gateway/credentials"
 	"github.com/caddy-gw/gateway/internal/prices"
 	"github.com/caddy-gw/gateway/providers"
@@ -27,7 +26,7 @@ func (a *api) priced() {
 			return table.Of(model, time.Unix(0, a.now.Load()), providers...)
 		})
 	}
-	a.handler = admin.New(a.s)
+	a.serve()
 }
 
 func TestTheCostOfAModelIsLookedUp(t *testing.T) {

@@ -23,7 +23,7 @@ func TestBodiesThatCannotBeReadAreExplained(t *testing.T) {
 		r.Header.Set("Content-Type", c.contentType)
 		r.Header.Set("X-Gw-Api-Key", ownerKey)
 		w := httptest.NewRecorder()
-		a.handler.ServeHTTP(w, r)
+		a.handler().ServeHTTP(w, r)
 		if message := gjson.Get(w.Body.String(), "data.message").Str; w.Code != c.status || message != c.message {
 			t.Errorf("%s: %d %s", c.contentType, w.Code, w.Body)
 		}

@@ -250,7 +250,7 @@ func TestAnExpiredKeyIsRefused(t *testing.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/virtual-keys", nil)
 		r.Header.Set("Authorization", "Bearer "+key)
-		a.handler.ServeHTTP(w, r)
+		a.handler().ServeHTTP(w, r)
 		if w.Code != want {
 			t.Errorf("%d %s, want %d", w.Code, w.Body, want)
 		}

@@ -142,7 +142,7 @@ func BenchmarkSavedObjects(b *testing.B) {
 				r := httptest.NewRequestWithContext(b.Context(), "GET", c.path, nil)
 				r.Header.Set("X-Gw-Api-Key", ownerKey)
 				w := httptest.NewRecorder()
-				if a.handler.ServeHTTP(w, r); w.Code != 200 {
+				if a.handler().ServeHTTP(w, r); w.Code != 200 {
 					b.Fatal(w.Code, w.Body)
 				}
 			}

@@ -47,7 +47,7 @@ func TestAJWTInThePlaceOfAKey(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/configs", nil)
 		r.Header.Set(header, map[bool]string{true: "Bearer "}[header == "Authorization"]+program)
 		w := httptest.NewRecorder()
-		if a.handler.ServeHTTP(w, r); w.Code != 200 {
+		if a.handler().ServeHTTP(w, r); w.Code != 200 {
 			t.Errorf("%s: %d %s", header, w.Code, w.Body)
 		}
 	}

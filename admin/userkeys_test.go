@@ -272,7 +272,7 @@ var laterRules = map[string]string{
 
 func TestRulesForLaterAreStoredAndShown(t *testing.T) {
 	a := newAPI(t)
-	for _, path := range a.handler.Paths() {
+	for _, path := range a.handler().Paths() {
 		if strings.Contains(path, "/mcp") || strings.Contains(path, "/exports") && path != restrictionsPath || strings.Contains(path, "/auth/") && path != "/v1/auth/self" {
 			t.Errorf("%s is there now: it must obey its settings, and a test must say so: %v", path, laterRules)
 		}
@@ -329,7 +329,7 @@ func TestRulesForLaterAreStoredAndShown(t *testing.T) {
 // none passes after it.
 func TestRotationUnderLoad(t *testing.T) {
 	a := newAPI(t)
-	server := httptest.NewServer(a.handler)
+	server := httptest.NewServer(a.handler())
 	defer server.Close()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	defer client.CloseIdleConnections()
