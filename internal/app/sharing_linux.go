@@ -19,9 +19,15 @@ func sharedWith(port uint16) bool {
 		if err != nil {
 			continue
 		}
-		for s := bufio.NewScanner(f); s.Scan(); {
-			if inode, ok := listener(s.Text(), port); ok {
+		s := bufio.NewScanner(f)
+		s.Scan() // the names of the columns
+		for s.Scan() {
+			inode, ok, more := listener(s.Text(), port)
+			if ok {
 				listening[inode] = true
+			}
+			if !more {
+				break
 			}
 		}
 		_ = f.Close()
@@ -45,15 +51,16 @@ func sharedWith(port uint16) bool {
 	return len(listening) > 0
 }
 
-// listener returns the inode of the socket in a line of /proc/net/tcp if it listens on port.
-func listener(line string, port uint16) (inode string, ok bool) {
+// listener returns the inode of the socket in a line of /proc/net/tcp if it listens on port. Sockets that listen come first,
+// before those of all connections, which may be many: more is false for the first of these.
+func listener(line string, port uint16) (inode string, ok, more bool) {
 	const state, inodeAt = 3, 9
 	fields := strings.Fields(line)
-	if len(fields) <= inodeAt || fields[state] != "0A" || !strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) {
-		return "", false
+	if len(fields) <= inodeAt || fields[state] != "0A" {
+		return "", false, false
 	}
-	if _, err := strconv.ParseUint(fields[inodeAt], 10, 64); err != nil {
-		return "", false
+	if _, err := strconv.ParseUint(fields[inodeAt], 10, 64); err != nil || !strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) {
+		return "", false, true
 	}
-	return fields[inodeAt], true
+	return fields[inodeAt], true, true
 }

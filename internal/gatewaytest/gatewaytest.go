@@ -4,6 +4,7 @@
 package gatewaytest
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -131,16 +132,23 @@ func (g *Gateway) listeners() int {
 	}
 	n := 0
 	for _, name := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
-		b, err := os.ReadFile(name)
+		f, err := os.Open(name)
 		if err != nil {
 			continue
 		}
-		for line := range strings.Lines(string(b)) {
+		lines := bufio.NewScanner(f)
+		lines.Scan() // the names of the columns
+		for lines.Scan() {
 			const listening = "0A"
-			if f := strings.Fields(line); len(f) > 3 && f[3] == listening && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", number)) {
+			fields := strings.Fields(lines.Text())
+			if len(fields) <= 3 || fields[3] != listening {
+				break // connections come last, and may be many
+			}
+			if strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", number)) {
 				n++
 			}
 		}
+		f.Close()
 	}
 	return n
 }
